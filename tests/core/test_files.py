@@ -14,7 +14,7 @@ import pytest
 from conftest import handlers_restored, mounted
 from matplotlib.figure import Figure
 
-from icl.core import files, runs, sealed, state, table
+from icl.core import files, records, runs, state, table
 from icl.core.files import ReadError, WriteError, write_aside, write_json
 from icl.core.sweep import Sweep
 from icl.core.table import Table
@@ -62,8 +62,8 @@ def kinds(small_sweep: Maker, small_table: Table, monkeypatch: pytest.MonkeyPatc
         Kind(lambda path, other: runs.save(path, made, about | {"cpu_seconds": 2.5 if other else 1.5}), read_weights),
         Kind(write_state, read_state),
         Kind(write_table, read_table),
-        Kind(lambda path, other: sealed.write(path, "numbers", {"x": [float(other), "é"]}),
-             lambda path: sealed.read(path, "numbers")),
+        Kind(lambda path, other: records.write(path, "numbers", {"x": [float(other), "é"]}),
+             lambda path: records.read(path, "numbers")),
     ), strict=True))  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from icl.core import folders, plain_yaml, runs, sealed, state, table
+from icl.core import folders, plain_yaml, records, runs, state, table
 from icl.core.config import SCALES, ConstantError
 from icl.core.files import ReadError
 from icl.evidence import ledger
@@ -285,7 +285,7 @@ def test_a_pickle_is_never_unpickled(tmp_path: Path) -> None:
         schema = pa.schema([field], metadata={b"icl": b"{}", b"pandas": payload})
         pq.write_table(pa.Table.from_arrays([pa.array([payload])], schema=schema), tmp_path / f"{name}.parquet")
     (tmp_path / "record.json").write_bytes(payload)
-    readers = {".parquet": table.read, ".json": lambda path: sealed.read(path, "verdicts")}
+    readers = {".parquet": table.read, ".json": lambda path: records.read(path, "verdicts")}
     for path in sorted(tmp_path.glob("*.*")):
         with pytest.raises(ReadError, match=re.escape(str(path))):
             readers.get(path.suffix, runs.read_tensors)(path)
@@ -455,7 +455,7 @@ def test_texts_in_the_config_reach_no_shell(tmp_path: Path) -> None:
     write(**hostile, against=HOSTILE)
     assert "holds no verdicts of smoke@hostile" in workflow(weights, *use).stdout
     earlier = HOSTILE.translate(str.maketrans("", "", "/"))
-    sealed.write(workflow.folder / earlier / "verdicts/figure9.json", "verdicts", {"verdicts": []})
+    records.write(workflow.folder / earlier / "verdicts/figure9.json", "verdicts", {"verdicts": []})
     write(**hostile, against=earlier)
     done = workflow(weights, "report_now", *use)
     assert done.returncode == 0, done.stdout

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import make_figure9
 
-from icl.core import runs, sealed, table
+from icl.core import records, runs, table
 from icl.core.problem import Problem
 from icl.pipeline import verify
 from icl.pipeline.plan import Plan
@@ -73,11 +73,11 @@ def test_lost_and_damaged_files_are_named() -> None:
 
 def reseal(path: Path, kind: str, **changes: object) -> None:
     """Rewrite a record with a right checksum."""
-    sealed.write(path, kind, sealed.read(path, kind) | changes)
+    records.write(path, kind, records.read(path, kind) | changes)
 
 
 def rejudge() -> None:
-    first, *others = sealed.read(VERDICTS, "verdicts")["verdicts"]
+    first, *others = records.read(VERDICTS, "verdicts")["verdicts"]
     reseal(VERDICTS, "verdicts", verdicts=[first | {"outcome": "supported"}, *others])
 
 

@@ -18,7 +18,7 @@ import pytest
 from conftest import WORKFLOW, Workflow, mounted
 
 from icl import registry
-from icl.core import runs, sealed, table
+from icl.core import records, runs, table
 from icl.core.config import FIRST_SEED, canonical
 from icl.core.training import train
 from icl.pipeline import figures, verify
@@ -267,7 +267,7 @@ class Folder(Workflow):
         return done.stdout if done.returncode else ""
 
     def verdicts(self) -> dict[str, Any]:
-        record = sealed.read(self.folder / self.plan.verdict_file(EDITED), "verdicts")
+        record = records.read(self.folder / self.plan.verdict_file(EDITED), "verdicts")
         return {key: record[key] for key in ("verdicts", "distances", "folder", "diverged")}
 
     def results(self) -> list[Path]:

@@ -9,7 +9,7 @@ from conftest import ROOT
 from icl import registry
 from icl.core import runs
 from icl.core.config import FIRST_SEED
-from icl.core.sealed import SealedError
+from icl.core.records import RecordError
 from icl.evidence import ledger
 from icl.evidence.judging import NOT_TESTED, Verdict
 from icl.pipeline.plan import Plan
@@ -85,7 +85,7 @@ def test_costs_count_a_training_once_and_a_damaged_benchmark_is_named(tmp_path: 
     path.write_text("s\tcpu_time\tmax_rss\n1\t-\tNA\n")
     assert costs.benchmark(path) == (0.0, 0.0)
     path.write_text("nothing")
-    with pytest.raises(SealedError, match=r"figure9\.tsv"):
+    with pytest.raises(RecordError, match=r"figure9\.tsv"):
         costs.benchmark(path)
 
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from markupsafe import escape
 
 from icl import registry
-from icl.core import sealed
-from icl.core.sealed import SealedError
+from icl.core import records
+from icl.core.records import RecordError
 from icl.evidence import ledger
 from icl.evidence.judging import OUTCOMES, Part, Verdict
 from icl.evidence.ledger import Bound
@@ -134,7 +134,7 @@ def test_a_page_of_results_shows_what_is_made_and_names_the_rest(figure9: result
 def test_changes_against_other_results_are_marked(figure9: results.Found, tmp_path: Path) -> None:
     theirs = json.loads(json.dumps(figure9.records["figure9"]))
     theirs["verdicts"][0]["outcome"] = "contradicted"
-    sealed.write(tmp_path / "before/smoke/verdicts/figure9.json", "verdicts", theirs)
+    records.write(tmp_path / "before/smoke/verdicts/figure9.json", "verdicts", theirs)
     for folder in (tmp_path / "before", tmp_path / "before/smoke"):
         changes = list(compare.changes(figure9.records, results.of_folder(folder, "smoke")))
         text = page.html(entries.from_disk(PLAN, figure9.records, changes), "", PLAN.folder, (), "before")
@@ -142,7 +142,7 @@ def test_changes_against_other_results_are_marked(figure9: results.Found, tmp_pa
     assert compare.changed_verdicts(changes) == {"A-P1b": "contradicted → inconclusive"}
     (same,) = entries.from_disk(PLAN, figure9.records, compare.changes(figure9.records, figure9.records))
     assert not same.cards[0].news
-    with pytest.raises(SealedError, match="holds no verdicts of laptop"):
+    with pytest.raises(RecordError, match="holds no verdicts of laptop"):
         results.of_folder(tmp_path / "before", "laptop")
 
 

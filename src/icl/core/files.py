@@ -6,11 +6,12 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from icl.core.config import canonical
 from icl.core.problem import Problem, in_one_line
 
 AGAIN = "delete it and run again"
@@ -35,6 +36,31 @@ def reading(path: Path, kind: str, refusal: type[ReadError]) -> Iterator[None]:
         raise
     except Exception as error:
         raise refusal(f"{path}: cannot be read as {kind} ({in_one_line(error)}); {AGAIN}") from error
+
+
+Part = tuple[list[Any], bytes | memoryview]
+"""A piece of a file's content: what it is, as plain data, and its bytes."""
+
+
+def _checksum(about: Mapping[str, Any], parts: Iterable[Part]) -> str:
+    total = hashlib.sha256(canonical(about).encode())
+    for header, data in parts:
+        total.update(canonical(header).encode())
+        total.update(data)
+    return total.hexdigest()
+
+
+def stamped(about: Mapping[str, Any], parts: Iterable[Part] = ()) -> dict[str, Any]:
+    """Return a file's metadata with the SHA-256 of them and of its content, which formats do not check themselves."""
+    return {**about, "sha256": _checksum(about, parts)}
+
+
+def intact(path: Path, about: dict[str, Any], parts: Iterable[Part], refusal: type[ReadError]) -> dict[str, Any]:
+    """Return metadata without their checksum; raises `refusal` if the content has another."""
+    about = dict(about)
+    if about.pop("sha256", None) != _checksum(about, parts):
+        raise refusal(f"{path}: {DAMAGED}")
+    return about
 
 
 @contextmanager

@@ -1,9 +1,8 @@
 """Trained weights at snapshots, run axis first, and their files."""
 
 import dataclasses
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from icl.core.config import canonical
-from icl.core.files import AGAIN, DAMAGED, FOREIGN, ReadError, reading, write_aside
+from icl.core.files import AGAIN, FOREIGN, Part, ReadError, intact, reading, stamped, write_aside
 from icl.core.lazy import torch
 from icl.core.sweep import Sweep
 
@@ -58,13 +57,11 @@ class Runs:
         )
 
 
-def _seal(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> str:
-    """SHA-256 over the metadata and every tensor's name, type, shape and bytes: safetensors has no checksum."""
-    seal = hashlib.sha256(canonical(about).encode())
+def _parts(arrays: Mapping[str, np.ndarray]) -> Iterator[Part]:
+    """Yield every tensor's name, type, shape and bytes."""
     for name, array in sorted(arrays.items()):
-        seal.update(canonical([name, f"torch.{array.dtype}", list(array.shape)]).encode())
-        seal.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return seal.hexdigest()
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        yield [name, f"torch.{array.dtype}", list(array.shape)], data
 
 
 def write_tensors(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[str, Any]) -> None:
@@ -73,7 +70,7 @@ def write_tensors(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[st
 
     plain = {n: t.detach().contiguous().cpu() for n, t in tensors.items()}
     # In one entry, because safetensors writes several in arbitrary order, and equal runs should give equal files.
-    entries = {"icl": canonical({**about, "sha256": _seal({n: t.numpy() for n, t in plain.items()}, about)})}
+    entries = {"icl": canonical(stamped(about, _parts({n: t.numpy() for n, t in plain.items()})))}
     with write_aside(path) as aside:
         # save_file would write to its own temporary file, which a kill would leave behind.
         aside.write_bytes(save(plain, entries))
@@ -100,9 +97,7 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             arrays = {name: file.get_tensor(name) for name in file.keys()}
         if about.get("format") != FORMAT:
             raise RunsError(f"{path}: {FOREIGN}")
-        if about.pop("sha256", None) != _seal(arrays, about):
-            raise RunsError(f"{path}: {DAMAGED}")
-    return arrays, about
+        return arrays, intact(path, about, _parts(arrays), RunsError)
 
 
 def save(path: Path, runs: Runs, about: dict[str, Any]) -> None:

@@ -8,9 +8,8 @@ A figure's measure returns `rows` of single runs; `icl.evidence.intervals.summar
 are stored in one file.
 """
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import canonical
-from icl.core.files import AGAIN, DAMAGED, FOREIGN, ReadError, reading, write_aside
+from icl.core.files import AGAIN, FOREIGN, Part, ReadError, intact, reading, stamped, write_aside
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -191,15 +190,13 @@ def write(path: Path, table: Table, about: dict[str, Any]) -> None:
     write_plain(path, whole, {**about, "format": FORMAT, "figure": table.figure, "scale": table.scale})
 
 
-def _seal(frame: pd.DataFrame, about: dict[str, Any]) -> str:
-    """SHA-256 over the metadata and every column's name, type and values: parquet's checksums exclude its footer."""
-    seal = hashlib.sha256(canonical(about).encode())
+def _parts(frame: pd.DataFrame) -> Iterator[Part]:
+    """Yield every column's name, type and values: parquet's checksums exclude its footer."""
     for name, values in (("", frame.index.to_series()), *((str(name), frame[name]) for name in frame)):
         numbers = pd.api.types.is_numeric_dtype(values.dtype)
         array = values.to_numpy()
-        seal.update(canonical([name, array.dtype.str if numbers else "text"]).encode())
-        seal.update(array.tobytes() if numbers else canonical(values.fillna("").tolist()).encode())
-    return seal.hexdigest()
+        data = array.tobytes() if numbers else canonical(values.fillna("").tolist()).encode()
+        yield [name, array.dtype.str if numbers else "text"], data
 
 
 def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
@@ -208,8 +205,8 @@ def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
     import pyarrow.parquet as pq
 
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
-    about = {"format": "icl-frame", **about}
-    stored = canonical({**about, "sha256": _seal(arrow.to_pandas(ignore_metadata=True), about)})
+    parts = _parts(arrow.to_pandas(ignore_metadata=True))
+    stored = canonical(stamped({"format": "icl-frame", **about}, parts))
     arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"icl": stored})
     with write_aside(path) as aside:
         pq.write_table(arrow, aside, compression="zstd")
@@ -279,6 +276,4 @@ def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
             raise TableError(f"{path}: {FOREIGN}")
         # Pandas metadata in an untrusted file could ask for any index, name and type.
         frame, about = arrow.to_pandas(ignore_metadata=True), json.loads(stored)
-        if about.pop("sha256", None) != _seal(frame, about):
-            raise TableError(f"{path}: {DAMAGED}")
-    return frame, about
+        return frame, intact(path, about, _parts(frame), TableError)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from icl.core import sealed, table
+from icl.core import records, table
 from icl.core.files import file_digest
 from icl.drawing import compared
 from icl.drawing.saving import save_animation, save_picture
@@ -38,4 +38,4 @@ def run(plan: "Plan", name: str) -> None:
         "table": file_digest(source),
         "pictures": {path.as_posix(): file_digest(path) for path in pictures},
     }
-    sealed.write(Path(plan.record_file(name)), "drawing", record)
+    records.write(Path(plan.record_file(name)), "drawing", record)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from icl.core import sealed, table
+from icl.core import records, table
 from icl.core.files import file_digest
 from icl.core.table import Table
 from icl.evidence import judging, published_curves
@@ -28,7 +28,7 @@ def run(plan: "Plan", name: str) -> None:
         "table": file_digest(source),
     }
     said = judged(plan.claims(name), made, about, plan.published_file(name))
-    sealed.write(Path(plan.verdict_file(name)), "verdicts", record | said)
+    records.write(Path(plan.verdict_file(name)), "verdicts", record | said)
 
 
 def judged(claims: Iterable[Claim], made: Table, about: Mapping[str, Any], published: Path | None) -> dict[str, Any]:

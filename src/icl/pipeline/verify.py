@@ -7,7 +7,7 @@ of this chain holds, from the weights to the picture.
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from icl.core import runs, sealed, table
+from icl.core import records, runs, table
 from icl.core.config import canonical
 from icl.core.files import AGAIN, file_digest
 from icl.core.problem import Problem
@@ -57,7 +57,7 @@ def _table(plan: Plan, name: str) -> Iterator[str]:
 def _verdicts(plan: Plan, name: str) -> Iterator[str]:
     path, source = plan.verdict_file(name), Path(plan.table_file(name))
     _need(path)
-    record = sealed.read(Path(path), "verdicts")
+    record = records.read(Path(path), "verdicts")
     lines = list(_made_from_table(plan, name, path, record, plan.judging_fingerprint(name)))
     yield from lines
     if not lines and source.is_file():
@@ -73,7 +73,7 @@ def _verdicts(plan: Plan, name: str) -> Iterator[str]:
 def _pictures(plan: Plan, name: str) -> Iterator[str]:
     path, pictures = plan.record_file(name), plan.pictures(name)
     _need(path, *pictures)
-    record = sealed.read(Path(path), "drawing")
+    record = records.read(Path(path), "drawing")
     yield from _made_from_table(plan, name, path, record, plan.drawing_fingerprint(name))
     for picture in pictures:
         if record.get("pictures", {}).get(picture) != file_digest(Path(picture)):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from icl.core import runs
-from icl.core.sealed import SealedError
+from icl.core.records import RecordError
 from icl.pipeline.plan import Plan
 
 TRAINING = "training "
@@ -18,13 +18,13 @@ Costs = dict[str, Sequence[float]]
 def benchmark(path: Path) -> tuple[float, float]:
     """CPU seconds and peak resident memory (MB) of one job; zeros if it was too short to be sampled.
 
-    Raises SealedError if the file is damaged.
+    Raises RecordError if the file is damaged.
     """
     try:
         row = pd.read_csv(path, sep="\t", na_values=["-", "NA"])[["cpu_time", "max_rss"]].fillna(0.0).iloc[0]
         return max(float(row["cpu_time"]), 0.0), float(row["max_rss"])
     except (OSError, LookupError, ValueError, TypeError) as error:
-        raise SealedError(f"{path}: is not a benchmark of one job ({error!r}); delete it") from error
+        raise RecordError(f"{path}: is not a benchmark of one job ({error!r}); delete it") from error
 
 
 def of_figure(plan: Plan, name: str) -> Costs:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from icl.core import sealed
-from icl.core.sealed import SealedError
+from icl.core import records
+from icl.core.records import RecordError
 from icl.pipeline import verify
 from icl.pipeline.places import taken
 from icl.pipeline.plan import Plan
@@ -33,16 +33,16 @@ def on_disk(plan: Plan, names: Iterable[str]) -> Found:
         elif problems := list(verify.figures(plan, [name])):
             found.problems.extend(problem for problem in problems if problem not in found.problems)
         else:
-            found.records[name] = sealed.read(Path(plan.verdict_file(name)), "verdicts")
+            found.records[name] = records.read(Path(plan.verdict_file(name)), "verdicts")
     return found
 
 
 def of_folder(folder: Path, name: str) -> dict[str, Record]:
     """Figure -> verdict file, from folder/<name> of a results folder, or from a results folder of one scale or variant.
 
-    Raises SealedError if there are none, or one of them is damaged.
+    Raises RecordError if there are none, or one of them is damaged.
     """
     for verdicts in (folder / name / "verdicts", folder / "verdicts"):
         if paths := sorted(verdicts.glob("[!.]*.json")):
-            return {path.stem: sealed.read(path, "verdicts") for path in paths}
-    raise SealedError(f"{folder}: holds no verdicts of {name}; name a results folder, or its folder of one scale")
+            return {path.stem: records.read(path, "verdicts") for path in paths}
+    raise RecordError(f"{folder}: holds no verdicts of {name}; name a results folder, or its folder of one scale")
