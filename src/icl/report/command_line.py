@@ -78,7 +78,10 @@ def list_everything(as_json: AsJson = False) -> None:
     from icl.report.wording import rendered
 
     figures = registry.figures().items()
-    rows = [{"figure": name, "paper": key, "summary": ledger.target(name).summary} for name, key in figures]
+    rows = [
+        {"figure": name, "paper": key, "summary": ledger.target(name).summary, "module": registry.file(name)}
+        for name, key in figures
+    ]
     answer(rows, rendered("list.txt.j2", rows=rows), as_json)
 
 

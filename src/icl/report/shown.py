@@ -45,7 +45,7 @@ def figure(plan: Plan, name: str) -> dict[str, Any]:
     ]
     return {
         "figure": name, "paper": ledger.of_figure(name).title, "summary": target.summary, "caption": target.caption,
-        "differences": target.differences, "command": plan.command(name),
+        "differences": target.differences, "command": plan.command(name), "module": registry.file(name),
         "results": [path.parts[1] for path in sorted(Path("results").glob(f"*/verdicts/{name}.json"))],
         "claims": [claim(one) for one in ledger.claims(name)], "trainings": trainings,
         "constants": constants.rows(plan, name),
