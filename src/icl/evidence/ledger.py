@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from icl.core import folders, plain_yaml
 from icl.core.config import ConstantError
@@ -35,6 +35,8 @@ class Entry(BaseModel):
 class Bound(Entry):
     """One measurable part of a claim, or a premise on each run: the observable lies within [at_least, at_most].
 
+    observable : its name in the table; in claims.yaml, `at` is the part behind a comma that says where the quantity was
+        measured, so that the rest is found in the code as it stands
     statistic : over runs, or `exact` for results without any randomness
     range : the values that the observable can have; None for no limit
     equals : a value that a theorem names, such as an exponent: the interval must contain it, and the ends of the bound
@@ -47,6 +49,15 @@ class Bound(Entry):
     statistic: Statistic = "mean"
     range: Annotated[tuple[float | None, float | None], Field(strict=False)] = (None, None)
     equals: float | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _joined(cls, given: Any) -> Any:
+        """Join the name in claims.yaml with its `at`."""
+        if isinstance(given, dict) and all(isinstance(given.get(key), str) for key in ("observable", "at")):
+            others = {key: value for key, value in given.items() if key != "at"}
+            return others | {"observable": f"{given['observable']}, {given['at']}"}
+        return given
 
     def words(self) -> str:
         """Return the bound as text."""

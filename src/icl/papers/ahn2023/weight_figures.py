@@ -32,13 +32,29 @@ def matrices(runs: Runs) -> dict[str, Tensor]:
     return {f"B{i}": p[:, :, i] for i in layers[:-1]} | {f"A{i}": a[:, :, i] for i in layers}
 
 
+FINAL = {
+    "A0": "final distance of A0",
+    "A1": "final distance of A1",
+    "A2": "final distance of A2",
+    "B0": "final distance of B0",
+    "B1": "final distance of B1",
+}
+PRINTED = (
+    "a_0 over the printed",
+    "a_1 over the printed",
+    "a_2 over the printed",
+    "b_0 over the printed",
+    "b_1 over the printed",
+)
+
+
 def distances(runs: Runs, steps: np.ndarray, method: str = "") -> Iterator[Rows]:
     """Yield the distance of every matrix from a multiple of I over training, and at the end."""
     seeds, suffix = np.array(runs.sweep.seeds), f", {method}" if method else ""
     for name, matrix in matrices(runs).items():
         distance, panel = distance_to_scalar(matrix), f"{method} {name[0]}" if method else name
         yield rows("distance", seeds[:, None], distance, x=steps, panel=panel, series=name)
-        yield rows(f"final distance of {name}{suffix}", seeds, distance[:, -1])
+        yield rows(FINAL[name] + suffix, seeds, distance[:, -1])
 
 
 def final_matrices(runs: Runs) -> Rows:
@@ -94,9 +110,7 @@ def printed_scalars(runs: Runs) -> dict[str, np.ndarray]:
     (start,) = structured_stacks.STARTS[3]
     spectra = (structured_stacks.spectra(config, runs.sweep.test.spectra) for config in runs.sweep.configs)
     least = np.array([np.concatenate(structured_stacks.least_from(start, g)) for g in spectra])
-    names = ("a_0", "a_1", "a_2", "b_0", "b_1")
-    ratios = (least / np.concatenate(start)).T
-    return {f"{name} over the printed": of_scalar for name, of_scalar in zip(names, ratios, strict=True)}
+    return dict(zip(PRINTED, (least / np.concatenate(start)).T, strict=True))
 
 
 @plotting.under_defaults

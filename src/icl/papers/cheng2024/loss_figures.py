@@ -5,7 +5,6 @@ cheng_heads : a linear head and an exp head in one model, against either alone
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -22,6 +21,8 @@ ORDERS = {
     "relu": ("relu", "softmax", "exp", "linear"),
     "linear": ("linear", "softmax", "exp", "relu"),
 }
+# The gaps between neighbours of the first order, as observables.
+PAIRS = ("log loss of exp over softmax", "log loss of relu over exp", "log loss of linear over relu")
 MATCHED = {"linear": "linear", "relu": "relu", "half_exp": "exp"}
 # Observable -> labels and single heads with which two heads are compared at L = 3, n = 14.
 GAINS = {
@@ -129,8 +130,7 @@ def bounded(trained: Losses, finished: Losses, oracle: Losses) -> dict[str, np.n
         gaps = np.diff([trained[setting] for setting in settings], axis=0)
         values[f"least gap of the order, {law} labels"] = gaps.min(axis=0)
     gaps = np.diff([oracle[setting._replace(labels="exp")] for setting in ordered["half_exp"]], axis=0)
-    for (better, worse), gap in zip(pairwise(ORDERS["half_exp"]), gaps, strict=True):
-        values[f"log loss of {worse} over {better}, exp labels"] = gap
+    values |= {f"{pair}, exp labels": gap for pair, gap in zip(PAIRS, gaps, strict=True)}
     conditions = {f"order on {law} labels": settings for law, settings in ordered.items()}
     conditions |= {"matched nonlinearity": [setting for path in matched for setting in path]}
     conditions |= {"linear attention on half_exp labels": [shallow, deep]}

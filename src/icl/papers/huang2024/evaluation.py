@@ -142,17 +142,25 @@ def escape_time(features: Any, dominant: float) -> Any:
     return features**2 / (1 - dominant)
 
 
-def slopes_over_bound(name: str, k: np.ndarray, times: np.ndarray, bounds: np.ndarray) -> dict[str, float]:
+SLOPES_OF_DOMINANT = (
+    "slope of the largest T_1 over its bound against 1/eps",
+    "slope of the largest T_1 over its bound against K",
+)
+SLOPES_OF_RARE = (
+    "slope of the largest T_k over its bound against 1/eps",
+    "slope of the largest T_k over its bound against K",
+)
+
+
+def slopes_over_bound(names: tuple[str, str], k: np.ndarray, times: np.ndarray, bounds: np.ndarray) -> dict[str, float]:
     """Log-log slopes in 1/eps and in K of the constant that an upper bound O(.) needs; they are at most 0 if it holds.
 
     The constant is the largest ratio of times to bounds, (K, eps), over the other variable: for a sum of terms the
     ratio at one eps may rise with K from the constant of one term to that of the other although the bound holds.
     """
     ratio = times / bounds
-    return {
-        f"slope of the largest {name} over its bound against 1/eps": log_slope(1 / TARGETS, ratio.max(axis=0)),
-        f"slope of the largest {name} over its bound against K": log_slope(k, ratio.max(axis=1)),
-    }
+    in_eps, in_k = log_slope(1 / TARGETS, ratio.max(axis=0)), log_slope(k, ratio.max(axis=1))
+    return dict(zip(names, (in_eps, in_k), strict=True))
 
 
 def slopes_of_rare_times(paths: list[Trajectory]) -> tuple[np.ndarray, dict[str, float]]:
@@ -160,4 +168,4 @@ def slopes_of_rare_times(paths: list[Trajectory]) -> tuple[np.ndarray, dict[str,
     k = np.array([path.config.features for path in paths])
     times = np.array([path.reached(path.other.error) for path in paths])
     condition = {"log(1/eps) over (log K)^2, largest": np.log(1 / TARGETS).max() / np.log(k).min() ** 2}
-    return k, condition | slopes_over_bound("T_k", k, times, rare_time(k[:, None], TARGETS))
+    return k, condition | slopes_over_bound(SLOPES_OF_RARE, k, times, rare_time(k[:, None], TARGETS))

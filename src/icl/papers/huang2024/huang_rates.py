@@ -42,7 +42,10 @@ def measure(runs: Trained, scale: str) -> Rows:
     by_seed = np.array([on_fresh_prompts(fresh, run) for run in range(len(seeds))])
     gap, gaussian, shifted, below_4, below_10 = by_seed.T  # (eps, seeds) each
     errors = {"gap": gap, "gaussian": gaussian, "shifted": shifted}
-    found = {f"least share of prompts below {n} eps": b.min(axis=0) for n, b in ((4, below_4), (10, below_10))}
+    found = {
+        "least share of prompts below 4 eps": below_4.min(axis=0),
+        "least share of prompts below 10 eps": below_10.min(axis=0),
+    }
     regime = evaluation.regime(fresh.sweep.configs[0], FRESH_TARGETS[-1])
     found |= {f"{name}, fresh prompts": value for name, value in regime.items()}
     parts.append(curves("error over eps", "fresh", seeds, 1 / FRESH_TARGETS[:, None], errors))
@@ -73,7 +76,7 @@ def in_the_limit(runs: Runs) -> dict[str, float]:
     paths = trajectories(runs, 4)
     k, slopes = evaluation.slopes_of_rare_times(paths)
     first = np.array([path.reached(path.first.error) for path in paths])
-    slopes |= evaluation.slopes_over_bound("T_1", k, first, evaluation.dominant_time(TARGETS))
+    slopes |= evaluation.slopes_over_bound(evaluation.SLOPES_OF_DOMINANT, k, first, evaluation.dominant_time(TARGETS))
     until = [path.time <= crossing(path.time, path.other.error, 0.01) for path in paths]
     largest = np.array([abs(p.weights[early, 2]).max(initial=0) for p, early in zip(paths, until, strict=True)])
     return slopes | {"slope of |B_{k,n}| K / log K against K": log_slope(k, largest * k / np.log(k))}

@@ -26,6 +26,13 @@ ENOUGH = 0.05
 """The error below which a context length counts as sufficient (figure 13, theorem 1)."""
 LOOKS = (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d"), ("y", "<"), ("g", "s"))
 """Colour and marker of the curves of a published picture, in order."""
+HINGE_LOSS_AT = {
+    1.3: "hinge loss at S_1=1.3",
+    1.1: "hinge loss at S_1=1.1",
+    0.9: "hinge loss at S_1=0.9",
+    0.7: "hinge loss at S_1=0.7",
+    0.5: "hinge loss at S_1=0.5",
+}
 SUMS = {f"S_1={total}": total for total in (1.3, 1.1, 0.9, 0.7, 0.5)}
 SUM_STYLES = tuple(Style(name, f"${name}$", *look) for name, look in zip(SUMS, LOOKS, strict=False))
 CONTEXTS = Axis("Context length", (0, 20), range(0, 21, 4))
@@ -81,13 +88,11 @@ def _by_fraction(runs: Runs) -> dict[str, np.ndarray]:
 def _fall_with_fraction(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
     """Return the fall of the mean error with alpha', and whether alpha' = 1 needs fewer contexts than 0.8."""
     mean = {series: answers[1:].mean(axis=(0, -1)) for series, answers in wrong.items()}
-    falls = {
-        f"mean error at alpha' = {low} less that at {high}, {domain}": (
-            mean[f"alpha'={low}, {domain}"] - mean[f"alpha'={high}, {domain}"]
-        )
-        for domain in ("id", "ood")
-        for low, high in ((0.8, 0.9), (0.9, 1.0))
-    }
+    falls = {}
+    for domain in ("id", "ood"):
+        low, middle, high = (mean[f"alpha'={fraction}, {domain}"] for fraction in (0.8, 0.9, 1.0))
+        falls[f"mean error at alpha' = 0.8 less that at 0.9, {domain}"] = low - middle
+        falls[f"mean error at alpha' = 0.9 less that at 1.0, {domain}"] = middle - high
     # A run that never gets there needs more than all lengths.
     most, fewest = (
         np.nan_to_num(least_length(wrong[series].mean(axis=-1), FRACTION_LENGTHS, ENOUGH), nan=FRACTION_LENGTHS[-1] + 1)
@@ -157,7 +162,7 @@ def measure_generalisation(runs: Trained, scale: str) -> Rows:
         prompts = evaluation.out_of_domain(trained.sweep, coefficient_sum=total)
         wrong, hinge = _wrong_and_hinge(trained, prompts)
         parts += mean_error(seeds, wrong, x=LENGTHS, panel="out of domain", series=series)
-        claimed |= {f"error at {series}": wrong[-1].mean(axis=-1), f"hinge loss at {series}": hinge}
+        claimed |= {f"error at {series}": wrong[-1].mean(axis=-1), HINGE_LOSS_AT[total]: hinge}
     products = np.stack(lengths) * np.array(list(FRACTIONS.values()))[:, None]
     claimed["largest rise of l* with alpha'"] = np.diff(lengths, axis=0).max(axis=0)
     claimed["largest over smallest l* alpha'"] = products.max(axis=0) / products.min(axis=0)

@@ -201,8 +201,13 @@ def least_conditions(trainings: Iterable[Runs], where: str) -> pd.DataFrame:
     """
     cells = []
     for config in (config for runs in trainings for config in runs.sweep.configs):
-        found = {"seed": config.seed, **conditions(config)}
-        scaled = found.pop("share of the tasks in training") * (config.relevant_patterns - 1) ** 0.5
-        cells.append({"share of the tasks times sqrt(M_1 - 1)": scaled, **found})
+        share, contexts, batch = conditions(config).values()
+        row = {
+            "seed": config.seed,
+            "least share of the tasks times sqrt(M_1 - 1)": share * (config.relevant_patterns - 1) ** 0.5,
+            "least training contexts times alpha": contexts,
+            "least batch over M_1": batch,
+        }
+        cells.append(row)
     least = pd.DataFrame(cells).groupby("seed").min()
-    return facts(least.index, {f"least {name}, {where}": least[name] for name in least})
+    return facts(least.index, {f"{name}, {where}": least[name] for name in least})

@@ -111,6 +111,13 @@ def steps_to_target(runs: Runs) -> np.ndarray:
     return first_step_below(losses, TARGET, WINDOW)
 
 
+ORDERS = {
+    "alpha": "Kendall's tau of steps and alpha",
+    "K": "Kendall's tau of steps and K",
+    "M": "Kendall's tau of steps and M",
+}
+
+
 def training(runs: Trained) -> tuple[list[Rows], dict[str, Any]]:
     """Return steps against each constant with fits, their order and exponents, and the conditions of theorem 4."""
     first, seeds = runs["li_cot_alpha"].sweep, runs["li_cot"].sweep.seeds
@@ -124,7 +131,7 @@ def training(runs: Trained) -> tuple[list[Rows], dict[str, Any]]:
         points = np.array([training_terms(*of_point, TARGET) for of_point in constants])
         parts.append(curves("steps", letter, seeds, x[:, None], {"steps": y, "fit": power_law(x, y, x)}))
         parts.append(curves("steps", letter, None, x, {"theorem": points @ FACTORS}))
-        found[f"Kendall's tau of steps and {letter}"] = [kendall(x, of_seed) for of_seed in y.T]
+        found[ORDERS[letter]] = [kendall(x, of_seed) for of_seed in y.T]
         found[f"exponent of steps in {letter}"] = slopes(x, y)
         if letter == "K":
             found["exponent of steps in K from 6 on"] = slopes(x[x >= 6], y[x >= 6])
@@ -163,7 +170,7 @@ def examples(runs: Runs) -> tuple[list[Rows], dict[str, np.ndarray]]:
     errors = wrong_answers(chain_of_thought, runs, [point.setting() for point in points], LENGTHS).mean(axis=-1)
     y = np.stack([least_length(curve, LENGTHS, ENOUGH) for curve in errors])
     x = np.array([chain_examples(p.relevant_fraction_test, p.path_probability, p.primacy) for p in points])
-    found = growth(x, y, "examples over theorem 5", "examples in alpha' tau^f rho^f")
+    found = growth(x, y, "growth of examples over theorem 5", "exponent of examples in alpha' tau^f rho^f")
     ends = np.array([x.min(), x.max()])
     lines = {"fit": power_law(x, y, ends), "theorem": power_law(x, y, ends, slope=1.0)}
     parts = [curves("examples", "examples", seeds, ends[:, None], lines)]
@@ -183,15 +190,17 @@ def facts_of_ends(runs: Runs) -> dict[str, Any]:
     y = np.stack([least_length(curve, LENGTHS, ENOUGH_ENDS) for curve in errors])
     x = np.array([end_examples(point.relevant_fraction_test, point.end_probability) for point in points])
     share = min(condition_1(setting.matrices).mean() for setting in settings)
-    found = growth(x, y, "ICL examples over theorem 6", "ICL examples in alpha' tau_o^f")
+    found = growth(x, y, "growth of ICL examples over theorem 6", "exponent of ICL examples in alpha' tau_o^f")
     return found | {"least share of starts that meet Condition 1": share}
 
 
 def growth(x: np.ndarray, y: np.ndarray, over: str, exponent: str) -> dict[str, np.ndarray]:
     """Log-log slope of the needed examples y over the theorem's x, which is at most 0 for an upper bound of this order,
     and the exponent in its factors: x = factors^-2.
+
+    over, exponent : their observables
     """
-    return {f"growth of {over}": slopes(x, y / x[:, None]), f"exponent of {exponent}": slopes(x**-0.5, y)}
+    return {over: slopes(x, y / x[:, None]), exponent: slopes(x**-0.5, y)}
 
 
 # Picture

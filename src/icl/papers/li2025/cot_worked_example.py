@@ -17,6 +17,14 @@ STEPS = np.array([[[0.6, 0.4], [0.4, 0.6]], [[0.4, 0.6], [0.8, 0.2]]])
 LENGTHS = (1, 2, 5, 10, 20, 30, 50, 70, 100)
 
 
+LAST = {
+    ("CoT", 1): "CoT error from start 1 with 100 examples",
+    ("CoT", 2): "CoT error from start 2 with 100 examples",
+    ("ICL", 1): "ICL error from start 1 with 100 examples",
+    ("ICL", 2): "ICL error from start 2 with 100 examples",
+}
+
+
 def measure(runs: Trained, scale: str) -> Rows:
     """A_1, A_2 and B; errors of chain of thought and of a single answer against the number of examples, by start."""
     trained = single(runs)
@@ -25,13 +33,13 @@ def measure(runs: Trained, scale: str) -> Rows:
     lengths = [length for length in LENGTHS if length <= test.context_length_test]
     starts = np.stack([draw_test(config, test).start for config in trained.sweep.configs])
     holds = condition_1(setting.matrices)
-    found = {f"Condition 1 from start {start}": float(holds[start - 1]) for start in (1, 2)}
+    found = {"Condition 1 from start 1": float(holds[0]), "Condition 1 from start 2": float(holds[1])}
     errors = {}
     for name, answer in (("CoT", chain_of_thought), ("ICL", single_answer)):
         (wrong,) = wrong_answers(answer, trained, [setting], lengths)
         for start in (1, 2):
             errors[f"{name}, start {start}"] = of_start = wrong.mean(axis=-1, where=starts == start - 1)
-            found[f"{name} error from start {start} with 100 examples"] = of_start[-1]
+            found[LAST[name, start]] = of_start[-1]
     matrices = {"A_1": STEPS[0], "A_2": STEPS[1], "B": product(STEPS)}
     parts = [curves("probability", name, None, [1, 2], {"row 1": a[0], "row 2": a[1]}) for name, a in matrices.items()]
     parts.append(curves("error", "errors", seeds, np.array(lengths)[:, None], errors))

@@ -27,7 +27,6 @@ from icl.papers.li2025.transition_matrices import condition_1
 LENGTHS = range(0, 101, 10)
 LOOKS = (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d"))
 LEGEND = {"corner": "lower left", "at": (-0.016, -0.022)}
-TAU = "Kendall's tau of"
 
 
 COUNTED = 60
@@ -170,7 +169,11 @@ PUBLISHED = {"alpha'=0.4": 0.4, "alpha=0.6": 0.6, "alpha=0.8": 0.8, "alpha=1.0":
 
 # Figure 18: theorem 5, one of its three factors at a time
 
-OTHER_FACTORS = {"alpha'": (FRACTION, FRACTIONS), "rho^f": ("primacy", (0.2, 0.4, 0.6, 0.8))}
+# Observable -> constant and its values.
+OTHER_FACTORS = {
+    "Kendall's tau of error and alpha'": (FRACTION, FRACTIONS),
+    "Kendall's tau of error and rho^f": ("primacy", (0.2, 0.4, 0.6, 0.8)),
+}
 RARE = 0.1
 """alpha', below 1/M': most examples then have another start than the query, and a majority vote over all is wrong."""
 
@@ -183,16 +186,16 @@ def facts_of_theorem_5(trained: Runs) -> dict[str, Any]:
         return wrong_answers(chain_of_thought, trained, [one.setting() for one in tests], plotted_lengths(test))
 
     found = {
-        f"{TAU} error and {letter}": order_of_errors(values, wrong([test.variation(**{name: v}) for v in values]))
-        for letter, (name, values) in OTHER_FACTORS.items()
+        order: order_of_errors(values, wrong([test.variation(**{name: v}) for v in values]))
+        for order, (name, values) in OTHER_FACTORS.items()
     }
     found["error with 100 examples"] = wrong([test])[0, -1].mean(axis=-1)
     # In and off the span, on the same prompts with few relevant examples and no noise or errors.
     exact = test.variation(noise=0.0, relevant_fraction_test=RARE, path_probability=1.0, primacy=1.0)
     clean = replace(trained, sweep=replace(trained.sweep, test=exact))
-    for where, runs in (("in", clean), ("off", off_span(clean))):
+    for where, runs in (("error in the span", clean), ("error off the span", off_span(clean))):
         (error,) = wrong_answers(chain_of_thought, runs, [exact.setting()], [exact.context_length_test])[0]
-        found[f"error {where} the span, alpha' = {RARE:g}"] = error.mean(axis=-1)
+        found[f"{where}, alpha' = {RARE:g}"] = error.mean(axis=-1)
     return found | trainings.conditions(trained)
 
 
@@ -235,7 +238,7 @@ def measure_condition(runs: Trained, scale: str) -> Rows:
         "least ICL error without Condition 1": misled.min(axis=0),
         "largest fall of ICL error without Condition 1": falls.max(axis=0),
         "ICL error with Condition 1 and 100 examples": right[-1],
-        f"{TAU} ICL error with Condition 1 and examples": [kendall(examples, run) for run in right.T],
+        "Kendall's tau of ICL error with Condition 1 and examples": [kendall(examples, run) for run in right.T],
         "CoT error over ICL error without Condition 1": cot[-1] / np.where(misled[-1] > 0, misled[-1], np.nan),
         f"share of starts that meet Condition 1, {WITH}": condition_1(holds.matrices).mean(),
         f"share of starts that meet Condition 1, {WITHOUT}": condition_1(fails.matrices).mean(),
@@ -243,9 +246,11 @@ def measure_condition(runs: Trained, scale: str) -> Rows:
     return join([cot_curve, icl_curves, trainings.drawn_run(trained), facts(trained.sweep.seeds, found)])
 
 
-FIGURE17 = Varied(FRACTION, PUBLISHED, "CoT", f"{TAU} error and alpha'")
+FIGURE17 = Varied(FRACTION, PUBLISHED, "CoT", "Kendall's tau of error and alpha'")
 OTHERS = tuple(OTHER_FACTORS.values())
-FIGURE18 = Varied("path_probability", named("tau^f", TAUS), "CoT", f"{TAU} error and tau^f", facts_of_theorem_5, OTHERS)
+FIGURE18 = Varied(
+    "path_probability", named("tau^f", TAUS), "CoT", "Kendall's tau of error and tau^f", facts_of_theorem_5, OTHERS
+)
 FIGURE19 = published_picture(
     {name: name for name in (COT, WITH, WITHOUT)},
     y=Axis("Testing error", (3e-3, 1), log=True),
@@ -257,10 +262,10 @@ MISLEADING = partial(trainings.shared_training, test=MisleadingTest)
 # cot_factors
 
 FACTORS = {
-    "CoT, rho^f": Varied("primacy", named("rho^f", LEADS), "CoT", f"{TAU} CoT error and rho^f"),
-    "ICL, alpha'": Varied(FRACTION, named("alpha'", FRACTIONS), "ICL", f"{TAU} ICL error and alpha'"),
-    "ICL, rho_o^f": Varied("end_primacy", named("rho_o^f", LEADS), "ICL", f"{TAU} ICL error and rho_o^f"),
-    "ICL, tau_o^f": Varied("end_probability", named("tau_o^f", TAUS), "ICL", f"{TAU} ICL error and tau_o^f"),
+    "CoT, rho^f": Varied("primacy", named("rho^f", LEADS), "CoT", "Kendall's tau of CoT error and rho^f"),
+    "ICL, alpha'": Varied(FRACTION, named("alpha'", FRACTIONS), "ICL", "Kendall's tau of ICL error and alpha'"),
+    "ICL, rho_o^f": Varied("end_primacy", named("rho_o^f", LEADS), "ICL", "Kendall's tau of ICL error and rho_o^f"),
+    "ICL, tau_o^f": Varied("end_probability", named("tau_o^f", TAUS), "ICL", "Kendall's tau of ICL error and tau_o^f"),
 }
 
 

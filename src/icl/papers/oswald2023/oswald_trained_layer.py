@@ -146,6 +146,9 @@ def trained_products(trained: Runs, run: int, point: int = -1) -> dict[str, np.n
     return {"keys": keys / scale, "values": v @ p * scale}
 
 
+LAST = {"keys": "distance of the keys at the end", "values": "distance of the values at the end"}
+
+
 def measure_weights(runs: Trained, scale: str) -> Rows:
     """Both products of the run of least loss and of the construction, and every run's distance over training.
 
@@ -167,7 +170,7 @@ def measure_weights(runs: Trained, scale: str) -> Rows:
         for name, wanted in constructed.items():
             along = [abs(of[name] - wanted)[USED[name]].max() / abs(wanted).max() for of in courses]
             parts.append(rows("distance", config.seed, along, x=steps, panel="distance", series=name))
-            parts.append(rows(f"distance of the {name} at the end", config.seed, along[-1]))
+            parts.append(rows(LAST[name], config.seed, along[-1]))
     return join(parts)
 
 

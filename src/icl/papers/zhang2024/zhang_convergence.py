@@ -16,6 +16,8 @@ from icl.papers.zhang2024.population_flow import Blocks
 
 # Eigenvalues, and the time at which the flow is judged; the observables have it rounded up.
 CASES = {"isotropic": ((), 18.7), "skewed": (SPECTRUM, 576.0)}
+SETTLED = {"isotropic": "distance at t = 18.7", "skewed": "distance at t = 576"}
+OVER_LIMIT, FROM_RANDOM_STARTS = "sigma^2 over its limit", "distance from random starts"
 # sigma from random starts; the limit of Theorem 4.1 is 0.588 for the skewed covariance.
 SIGMAS = {"": 0.3, "near": 0.58, "twice": 1.18, "five times": 2.94}
 
@@ -89,7 +91,7 @@ def of_flow(runs: Runs) -> Rows:
         # At the last snapshot before the time, unless training ended far from it.
         settled = larger[np.flatnonzero(t <= time)[-1]] if t[-1] >= 0.9 * time else np.nan
         sigma = model.scale_over_limit(runs.sweep.configs[run])
-        found = {f"distance at t = {time:g}, {case}": settled, f"sigma^2 over its limit, {case}": sigma}
+        found = {f"{SETTLED[case]}, {case}": settled, f"{OVER_LIMIT}, {case}": sigma}
         parts.append(over_time(case, "flow", None, runs, {name: values[run] for name, values in path.items()}))
         parts.append(facts(None, found))
     limit = model.matrices(population_flow.limit(runs.sweep.configs[0].law()))
@@ -106,14 +108,14 @@ def ends(runs: Trained) -> Rows:
         "distance of c U from unstructured starts": unstructured["c U"],
         "excess loss from unstructured starts": unstructured["excess loss"],
         "distance to Theorem 4.5": np.maximum(random["W^KQ"], random["W^PV"]),
-        "sigma^2 over its limit, random covariance": [model.scale_over_limit(config) for config in random_configs],
+        f"{OVER_LIMIT}, random covariance": [model.scale_over_limit(config) for config in random_configs],
         "distance of c U to Theorem 4.5, on prompts": on_prompts["c U"],
     }
     larger, within = np.maximum(starts["W^KQ"], starts["W^PV"]), np.array([model.scale_over_limit(c) for c in configs])
     for words, sigma in SIGMAS.items():
         end = f", sigma {words} its limit" if words else ""
         chosen = [config.initial_scale == sigma for config in configs]
-        found |= {f"distance from random starts{end}": larger[chosen], f"sigma^2 over its limit{end}": within[chosen]}
+        found |= {FROM_RANDOM_STARTS + end: larger[chosen], OVER_LIMIT + end: within[chosen]}
     return facts([config.seed for config in random_configs], found)
 
 

@@ -9,6 +9,7 @@ from icl.papers.zheng2024 import talk_style
 from icl.tasks.unitary_statistics import population
 
 EPOCHS = trainings.EPOCHS
+OFF_DIAGONAL = {"W^KQ": "off-diagonal over diagonal of W^KQ", "W^PV": "off-diagonal over diagonal of W^PV"}
 MATRICES = ("W^KQ", "W^PV")
 
 
@@ -56,7 +57,7 @@ def measure(runs: Trained, scale: str) -> Rows:
             mean = entries.mean(axis=1)
             parts.append(rows("weight", None, mean, x=epochs, panel="entries", series=f"{place}, {name}"))
             spreads.append(np.ptp(entries[-1]) / diagonal[-1].mean())
-        claimed[f"off-diagonal over diagonal of {name}"] = rest[-1].mean() / diagonal[-1].mean()
+        claimed[OFF_DIAGONAL[name]] = rest[-1].mean() / diagonal[-1].mean()
     for start, course in zip((*trainings.STARTS, "masked"), (*ab, of_masked[0]), strict=True):
         parts.append(rows("ab", None, course[epochs], x=epochs, panel="products", series=start))
     distances = abs(of_masked[:, -1] / theory.limit(config) - 1)
