@@ -110,12 +110,13 @@ def name_curves(axes: Axes, labels: Mapping[str, str] | None = None) -> None:
     points = [line.get_transform().transform(np.asarray(line.get_xydata())[-1]) for line in named]
     ends = axes.transAxes.inverted().transform(np.reshape(points, (-1, 2)))[:, 1]
     gap, order = 1.4 * FONT / (axes.bbox.height * 72 / DPI), np.argsort(ends, kind="stable")
-    heights = np.clip(ends[order], 0, 1)
-    for _ in range(200):  # neighbours that are too near push each other apart
+    heights = ends[order]
+    for _ in range(200):  # neighbours that are too near push each other apart, and stay beside the axes
+        heights = np.clip(heights, 0, 1)
         push = np.maximum(gap - np.diff(heights), 0) / 2
         heights[:-1] -= push
         heights[1:] += push
-    for place, height in zip(order, heights + min(0, 1 - heights.max(initial=0)), strict=True):
+    for place, height in zip(order, heights, strict=True):
         line = named[place]
         axes.annotate(
             labels[str(line.get_gid())] if labels else str(line.get_label()), (1, height), (3, 0), fontsize=FONT,
