@@ -6,7 +6,8 @@ import numpy as np
 
 from icl.core.lazy import Tensor, torch
 from icl.core.table import curves, facts
-from icl.figure import POINT, Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, join, plotting, rows
+from icl.drawing import house
+from icl.figure import POINT, Axis, Figure, Picture, Rows, Sweep, Table, Trained, join, plotting, rows
 from icl.papers.huang2024 import evaluation, prompts
 from icl.papers.huang2024 import softmax_attention as model
 
@@ -74,8 +75,7 @@ def time_ratio(steps: np.ndarray, error: np.ndarray) -> float:
     return np.fmin.reduce(times) / evaluation.crossing(steps, first, DOMINANT)
 
 
-STYLES = (Style("v_1", "dominant feature", "b"), Style("v_k", "mean of the rare features", "r"))
-EXACT = {"v_1": "navy", "v_k": "darkred"}
+STYLES = house.styles({"v_1": "dominant feature", "v_k": "mean of the rare features"})
 # Quantiles of the single features that bound the grey bands.
 SPREAD = (0.05, 0.25, 0.75, 0.95)
 
@@ -83,7 +83,8 @@ SPREAD = (0.05, 0.25, 0.75, 0.95)
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Return population error with the spread over features and seeds, and training error, over logarithmic time."""
-    figure, panels = plotting.panels((768, 360), {"population": (75, 380, 20, 300), "training": (450, 750, 20, 300)})
+    title = "Training on 300 fixed prompts: errors on fresh prompts and on these"
+    picture, panels = house.panels(["population", "training"], 2, title, (380, 310))
     left, right = panels.values()
     # Step 0 has no place on the logarithmic axis.
     started = replace(table, runs=table.runs[table.runs["x"] > 0], curves=table.curves[table.curves["x"] > 0])
@@ -95,17 +96,17 @@ def draw(table: Table) -> Picture:
     last = float(points["x"].max())
     for axes, name in ((left, "Population error"), (right, "Training error")):
         plotting.curves(
-            axes, started, STYLES, "prediction error", band=plotting.published_band if axes is right else None
+            axes, started, STYLES, "prediction error", band=plotting.pale if axes is right else None, **house.LINE
         )
         x = Axis("GD iteration", (max(1.0, last / 250), last), log=True)
-        plotting.frame(axes, x, Axis(name, (0, 0.9)), font=13, ticks=12)
-    for series, colour in EXACT.items():
-        line = table.curve("population", series, "exact error")
-        left.plot(line["x"], line["value"], "--", color=colour, linewidth=1.3)
-    left.plot([], [], "--", color="k", linewidth=1.3, label="exact gradient")
-    plotting.legend(left, 9, "upper right", (0.99, 1.0), spacing=0.15)
-    plotting.legend(right, 10, "upper right", (0.99, 0.985), spacing=0.25)
-    return figure
+        plotting.frame(axes, x, Axis(name, (0, 0.9)), house.FONT)
+    for style in STYLES:
+        line = table.curve("population", style.series, "exact error")
+        left.plot(line["x"], line["value"], color="k", linewidth=0.8)
+    left.plot([], [], color="k", linewidth=0.8, label="exact gradient")
+    for axes in panels.values():
+        axes.legend(fontsize=house.FONT, frameon=False, loc="upper right", handlelength=3)
+    return picture
 
 
 FIGURES = (Figure("huang_empirical", sweeps, measure, draw),)

@@ -3,8 +3,9 @@
 import numpy as np
 
 from icl.core.lazy import Axes
+from icl.drawing import house
 from icl.evidence.intervals import log_slope
-from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, facts, grid, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Sweep, Table, Trained, facts, grid, join, plotting, rows
 from icl.papers.huang2024 import evaluation
 from icl.papers.huang2024 import softmax_attention as model
 from icl.papers.huang2024.evaluation import FASTER, Trajectory, crossing
@@ -107,55 +108,47 @@ WEIGHTS = {"A_k": r"$A_k$", "B_{k,1}": r"$B_{k,1}$", "B_{k,n}": r"$B_{k,n}$"}
 GRADIENTS = {"alpha_k": r"$\alpha_k$", "beta_{k,1}": r"$|\beta_{k,1}|$", "beta_{k,n}": r"$|\beta_{k,n}|$"}
 # Without L_1: the learning rate for the rare features is far too large to show how the dominant one learns.
 ERRORS = {"L_k": r"$\mathcal{L}_k$"}
-COLOURS = ("C3", "C0", "0.45")
-# Kind of panel -> top and bottom edge, observable, labels and y axis.
+# Kind of panel -> observable, labels and y axis.
 PANELS = {
-    "weights": ((40, 280), "weight", WEIGHTS, Axis("Attention weight", (-4.5, 9))),
-    "gradients": ((295, 470), "gradient", GRADIENTS, Axis("Gradient", log=True)),
-    "errors": ((485, 645), "prediction error", ERRORS, Axis("Prediction error", (0, 0.7))),
+    "weights": ("weight", WEIGHTS, Axis("Attention weight", (-4.5, 9))),
+    "gradients": ("gradient", GRADIENTS, Axis("Gradient", log=True)),
+    "errors": ("prediction error", ERRORS, Axis("Prediction error", (0, 0.7))),
 }
+HEIGHTS = (1.4, 1, 1)
 
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Weights, gradients and errors below each other, for two numbers of features."""
-    edges = {
-        f"{kind} {size}": (left, left + 360, *height)
-        for size, left in zip(DRAWN, (75, 487), strict=True)
-        for kind, (height, *_) in PANELS.items()
-    }
-    figure, panels = plotting.panels((870, 700), edges)
+    title = "Four phases of an under-represented feature (dotted vertical: the leading influence switches)"
+    names = [[f"{kind} {size}" for size in DRAWN] for kind in PANELS]
+    picture, panels = house.mosaic(names, (870, 640), title, HEIGHTS)
     for panel, axes in panels.items():
         kind, size = panel.split()
         draw_panel(axes, table, kind, f"weights {size}")
         axes.yaxis.label.set_visible(size == DRAWN[0])
         axes.xaxis.label.set_visible(kind == "errors")
         axes.tick_params(labelbottom=kind == "errors")
-    weights, gradients, errors, *_ = panels.values()
-    plotting.legend(weights, 12, "upper left", (0.3, 0.9), spacing=0.1)
-    plotting.legend(gradients, 11, "lower right", (0.99, 0.02), spacing=0.15)
-    plotting.legend(errors, 11, "upper right", (0.99, 0.97))
-    return figure
+    return picture
 
 
 def draw_panel(axes: Axes, table: Table, kind: str, source: str) -> None:
     """Draw the curves of one kind over the phases, whose boundaries are in the panel `source`."""
-    _, observable, labels, y = PANELS[kind]
+    observable, labels, y = PANELS[kind]
     t_1, t_switch, t_2, t_3 = table.matrix(source, "boundary")[:, 0]
     last = float(table.curve(source, "A_k", "weight")["x"].max())
-    styles = [Style(series, label, colour) for (series, label), colour in zip(labels.items(), COLOURS, strict=False)]
-    plotting.curves(axes, table, styles, observable)
+    plotting.curves(axes, table, house.styles(labels), observable, **house.LINE)
     names = ("I", "II", "III", "IV") if kind == "weights" else [""] * 4
-    plotting.shade(axes, [0.0, t_1, t_2, t_3, last], names, font=12)
-    axes.axvline(t_switch, ymax=0.91, color="k", linestyle="--", linewidth=1)
+    plotting.shade(axes, [0.0, t_1, t_2, t_3, last], names, font=house.FONT)
+    axes.axvline(t_switch, ymax=0.91, color="k", linestyle=":", linewidth=1)
     if kind == "weights":
         features, rate = (table.matrix(source, name).item() for name in ("features", "rate"))
-        for level, label in ((1.0, r"$\log K$"), (-DEPTH, r"$-0.49\log K$")):
-            height = level * np.log(max(features, 3.0))
-            axes.axhline(height, color="k", linestyle=":", linewidth=1)
-            axes.text(0.99 * last, height, label, fontsize=10, ha="right", va="bottom")
-        axes.set_title(f"$K={features:.0f}$, $N={20 * features:.0f}$, $\\eta={rate:g}$", fontsize=13)
-    plotting.frame(axes, Axis("GD iteration", (0, last)), y, font=13, ticks=11)
+        height = np.log(max(features, 3.0))
+        axes.axhline(height, color="0.4", linewidth=0.8)
+        axes.text(0.01 * last, height, r"$\log K$", fontsize=house.FONT, va="bottom")
+        axes.set_title(f"$K={features:.0f}$, $N={20 * features:.0f}$, $\\eta={rate:g}$", fontsize=house.FONT)
+    plotting.frame(axes, Axis("GD iteration", (0, last)), y, house.FONT)
+    house.name_curves(axes)
 
 
 FIGURES = (Figure("huang_four_phases", sweeps, measure, draw),)

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from icl.core.lazy import Axes
-from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, curves, facts, join, plotting, rows
+from icl.drawing import house
+from icl.figure import Axis, Figure, Picture, Rows, Sweep, Table, Trained, curves, facts, join, plotting, rows
 from icl.papers.huang2024.evaluation import FASTER, Trajectory, crossing, regime, trajectory
 from icl.papers.huang2024.population_gradient import full_matrix
 from icl.papers.huang2024.softmax_attention import MODEL, Config, Evaluation
@@ -47,29 +48,31 @@ def measure_stages(runs: Trained, scale: str) -> Rows:
     return join([*parts, facts(None, bounded | regime(path.config, 0.001))])
 
 
-ERRORS = (
-    Style("v_1", r"dominant feature, $\mathcal{L}_1$", "C0"),
-    Style("v_k", r"under-represented, $\mathcal{L}_k$", "C3"),
-)
+ERRORS = {"v_1": r"dominant feature, $\mathcal{L}_1$", "v_k": r"under-represented, $\mathcal{L}_k$"}
+TIMES = {"linear": "linear time", "log": "logarithmic time"}
 
 
 @plotting.under_defaults
 def draw_stages(table: Table) -> Picture:
     """Both curves on linear and on logarithmic time; dots where an error reaches 0.05."""
-    figure, panels = plotting.panels((760, 360), {"linear": (75, 370, 20, 300), "log": (450, 745, 20, 300)})
+    title = "Two stages: the dominant feature is learnt first, the others later"
+    picture, panels = house.panels(list(TIMES), 2, title, (370, 290))
     y = Axis("Prediction error", (0, 0.65), [tenth / 10 for tenth in range(7)])
     for panel, axes in panels.items():
-        plotting.curves(axes, table, ERRORS, "prediction error")
-        for style in ERRORS:
+        for style in house.styles(ERRORS, markers=True):
+            plotting.curves(axes, table, [style], "prediction error", marker="", linewidth=1.5)
             dot = table.curve(panel, style.series, "reached")
-            axes.plot(dot["x"], dot["value"], "o", color=style.colour, markersize=7, gid=f"{style.series} reached")
-        axes.axhline(REACHED, color="0.6", linestyle=":", linewidth=1)
+            look: dict[str, Any] = {"color": style.colour, "markersize": 6, "linestyle": "none"}
+            axes.plot(dot["x"], dot["value"], marker=style.marker, gid=f"{style.series} reached", **look)
+        axes.axhline(REACHED, color="0.5", linewidth=0.8)
         last = max(1.0, float(table.curve(panel, "v_k", "prediction error")["x"].max()))
         limits = (1, last) if panel == "log" else (-0.02 * last, last)
-        plotting.frame(axes, Axis("GD iteration", limits, log=panel == "log"), y, font=13, ticks=12)
-    panels["linear"].plot([], [], "o", color="0.4", markersize=7, label=f"{REACHED} reached")
-    plotting.legend(panels["linear"], 11, "upper right", (0.98, 0.98))
-    return figure
+        plotting.frame(axes, Axis("GD iteration", limits, log=panel == "log"), y, house.FONT)
+        axes.set_title(TIMES[panel], fontsize=house.FONT)
+    place = panels["linear"].get_yaxis_transform()
+    panels["linear"].text(0.99, REACHED + 0.005, f"mark: {REACHED} reached", ha="right", transform=place, fontsize=house.FONT)
+    panels["linear"].legend(fontsize=house.FONT, frameon=False, loc="upper right", handlelength=3)
+    return picture
 
 
 # Heatmap
@@ -116,11 +119,14 @@ def measure_heatmap(runs: Trained, scale: str) -> Rows:
     return join([*parts, facts(None, bounded)])
 
 
-SCORES = (
-    Style("imbalanced v_1 to v_1", r"$v_1$ to $v_1$, imbalanced", "C0"),
-    Style("imbalanced v_k to v_1", r"$v_k$ to $v_1$, imbalanced", "C1"),
-    Style("imbalanced v_k to v_k", r"$v_k$ to $v_k$, imbalanced", "C3"),
-    Style("balanced v_k to v_k", r"$v_k$ to $v_k$, balanced", "0.35", line="--"),
+SCORES = house.styles(
+    {
+        "imbalanced v_1 to v_1": r"$v_1$ to $v_1$, imbalanced",
+        "imbalanced v_k to v_1": r"$v_k$ to $v_1$, imbalanced",
+        "imbalanced v_k to v_k": r"$v_k$ to $v_k$, imbalanced",
+        "balanced v_k to v_k": r"$v_k$ to $v_k$, balanced",
+    },
+    markers=True,
 )
 
 
@@ -150,10 +156,10 @@ def draw_heatmap(table: Table) -> Picture:
             axes.set_ylabel(f"{CASES[row]}\nQuery $k$", fontsize=10)
     bar = figure.colorbar(mesh, cax=plotting.add_panel(figure, (690, 702, 30, 370), "<colorbar>"))
     bar.set_label("Attention score", fontsize=11)
-    plotting.curves(below, table, SCORES, "mean score")
+    plotting.curves(below, table, [style._replace(marker="") for style in SCORES], "mean score", linewidth=1.5)
     for style in SCORES:
         marks = table.curve("curves", style.series, "mark")
-        below.plot(marks["x"], marks["value"], "o", color=style.colour, markersize=5)
+        below.plot(marks["x"], marks["value"], style.marker, color=style.colour, markersize=5)
     last = float(table.curve("curves", SCORES[-1].series, "mean score")["x"].max())
     x, y = Axis("GD iteration", (1, 1.1 * last), log=True), Axis("Attention score", (-0.03, 1.03))
     plotting.frame(below, x, y, font=11, ticks=10)
