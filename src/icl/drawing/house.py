@@ -8,12 +8,15 @@ labels at the curves. Sizes are for a picture of 100 dots per inch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from icl.core.lazy import Axes, Picture
 from icl.drawing.plotting import DPI, Style, picture_class
+
+if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
 
 FONT = 9.0
 WIDTH, HEIGHT = 250, 215
@@ -32,6 +35,8 @@ LOOKS: tuple[tuple[str, str, Any], ...] = (
 """Colour, marker and line style of the series of a picture, in order."""
 LINE: Mapping[str, Any] = {"linewidth": 1.5, "markersize": 4}
 """How a curve is drawn."""
+LEGEND: Mapping[str, Any] = {"fontsize": FONT, "frameon": False, "handlelength": 3}
+"""How a legend looks: its lines are long enough to show dashes."""
 
 
 def styles(labels: Mapping[str, str], markers: bool = False) -> tuple[Style, ...]:
@@ -159,19 +164,23 @@ def dots(axes: Axes, points: Any, style: Style, none: float | None = None, shift
     axes.margins(x=0.1)
 
 
+def handles(styles: Sequence[Style]) -> list[Line2D]:
+    """Return the entries of a legend, with line and marker of the styles."""
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.line, markersize=4, label=style.label)
+        for style in styles
+    ]
+
+
 def legend(figure: Picture, styles: Sequence[Style], title: str = "") -> None:
     """Explain the styles in a row below the panels, for pictures without room for labels at the curves.
 
     title : a sentence above them
     """
-    from matplotlib.lines import Line2D
-
-    handles = [
-        Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.line, markersize=4, label=style.label)
-        for style in styles
-    ]
-    look = {"frameon": False, "fontsize": FONT, "title_fontsize": FONT, "handlelength": 3}
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(styles), title=title, **look)
+    place: dict[str, Any] = {"loc": "outside lower center", "ncols": len(styles)}
+    figure.legend(handles=handles(styles), title=title, title_fontsize=FONT, **place, **LEGEND)
 
 
 def colour_bar(mesh: Any, panels: Sequence[Axes], label: str = "") -> None:

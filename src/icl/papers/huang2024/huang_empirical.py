@@ -105,7 +105,7 @@ def draw(table: Table) -> Picture:
         left.plot(line["x"], line["value"], color="k", linewidth=0.8)
     left.plot([], [], color="k", linewidth=0.8, label="exact gradient")
     for axes in panels.values():
-        axes.legend(fontsize=house.FONT, frameon=False, loc="upper right", handlelength=3)
+        axes.legend(loc="upper right", **house.LEGEND)
     return picture
 
 

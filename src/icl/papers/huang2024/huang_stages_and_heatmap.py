@@ -70,8 +70,10 @@ def draw_stages(table: Table) -> Picture:
         plotting.frame(axes, Axis("GD iteration", limits, log=panel == "log"), y, house.FONT)
         axes.set_title(TIMES[panel], fontsize=house.FONT)
     place = panels["linear"].get_yaxis_transform()
-    panels["linear"].text(0.99, REACHED + 0.005, f"mark: {REACHED} reached", ha="right", transform=place, fontsize=house.FONT)
-    panels["linear"].legend(fontsize=house.FONT, frameon=False, loc="upper right", handlelength=3)
+    panels["linear"].text(
+        0.99, REACHED + 0.005, f"mark: {REACHED} reached", ha="right", transform=place, fontsize=house.FONT
+    )
+    panels["linear"].legend(loc="upper right", **house.LEGEND)
     return picture
 
 
