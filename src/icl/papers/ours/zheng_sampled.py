@@ -81,13 +81,13 @@ STARTS = {name: f"({name.replace(' ', ', ')})" for name in trainings.STARTS}
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw curves, distances and noise, side by side."""
-    title = "Training on samples beside the exact descent"
+    title = "Training on samples beside the exact descent (wide grey line)"
     picture, panels = house.panels(["ab", "distance", "noise"], 3, title, (330, 280))
     ab, distance, noise = panels.values()
     for style in house.styles(STARTS):
         plotting.curves(ab, table, [style], "ab", band=plotting.pale, **house.LINE)
         exact = table.curve("ab", style.series, "exact ab")
-        ab.plot(exact["x"], exact["value"], color="k", linewidth=0.7)
+        ab.plot(exact["x"], exact["value"], color="0.8", linewidth=5, zorder=1)
     for shift, style in enumerate(house.styles(LAWS, markers=True)):
         own = table.points("distance", style.series, "distance")
         look: dict[str, Any] = {"markersize": 4, "markerfacecolor": "none", "label": style.label, "gid": style.series}
@@ -103,7 +103,7 @@ def draw(table: Table) -> Picture:
     start = Axis("Start $(a_0, b_0)$", (-0.5, 2.5), range(3), list(STARTS.values()))
     plotting.frame(distance, start, Axis(largest, log=True), house.FONT)
     plotting.frame(noise, m, Axis("RMS of the other blocks", log=True), house.FONT)
-    noise.tick_params(axis="x", which="minor", labelbottom=False)
+    noise.set_xticks([], minor=True)
     house.name_curves(ab)
     for axes in (distance, noise):
         axes.legend(fontsize=house.FONT, frameon=False, loc="lower left", bbox_to_anchor=(0, 0))

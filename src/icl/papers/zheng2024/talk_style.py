@@ -1,17 +1,31 @@
-"""Typeface and lines of pages 42 and 43 of the talk on Zheng et al."""
+"""Typeface and lines of pages 42 and 43 of the talk on Zheng et al., and what separates our panels from them."""
 
-from collections.abc import Sequence
+from typing import Any
 
-from icl.figure import Style
+from icl.drawing import house
+from icl.figure import Picture, Style
 from icl.models.autoregressive.trainings import STARTS
 
 SERIF = "STIXGeneral"
 """A typeface that comes with matplotlib and has the metrics of the published Times New Roman."""
 
 
-def styles(colours: Sequence[str] = ("C0", "C1", "C2")) -> tuple[Style, ...]:
-    """One style per start, labelled as published."""
+LABELS = {name: rf"$(a_0,b_0)=$({a:.1f}, {b:.1f})" for name, (a, b) in STARTS.items()}
+"""Start -> label as published."""
+MARKS: dict[str, Any] = {"markevery": 25, "markersize": 5}
+"""Marks along the curves, which tell them apart in grey."""
+
+
+def styles() -> tuple[Style, ...]:
+    """Return one style per start, in the published colour, with the mark of our style."""
     return tuple(
-        Style(name, rf"$(a_0,b_0)=$({a:.1f}, {b:.1f})", colour)
-        for (name, (a, b)), colour in zip(STARTS.items(), colours, strict=True)
+        style._replace(colour=f"C{place}", line="-") for place, style in enumerate(house.styles(LABELS, markers=True))
     )
+
+
+def ours_below(picture: Picture, height: float) -> None:
+    """Draw a line across a picture, at a height in fractions of it, and say that the panels below it are ours."""
+    from matplotlib.lines import Line2D
+
+    picture.add_artist(Line2D([0.01, 0.99], [height, height], color="0.5", linewidth=1))
+    picture.text(0.012, height - 0.006, "Ours, not in the talk", fontsize=11, weight="bold", va="top")

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from icl.drawing import house
 from icl.figure import Axes, Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, facts, join, plotting, rows
 from icl.models.autoregressive import theory, trainings
 from icl.models.autoregressive.config import Config
@@ -97,9 +98,12 @@ PANELS = {
     "c": ("ab", "Dynamics of ab", (0.5, 9), "$1/c^2=4.0$", "Example 4.1 with $c=0.5$, dynamics of $ab$"),
     "d": ("loss", "MSE loss at $T_{te}$", (2, 7), "Theoretical MSE = 0",
           "Example 4.1, $c=0.5$; half the sum over all $t$"),
-    "e": ("squared error", "Squared error at $T_{te}$", (0.05, 6), "Theoretical MSE = 0",
+}  # fmt: skip
+# The same for our panels
+OURS = {
+    "e": ("squared error", "Squared error at $T_{te}$", (0.05, 6), "0",
           r"What (d) names: $\mathrm{E}\,||\hat{y}_{T_{te}-1}-x_{T_{te}}||_2^2$"),
-    "f": ("ratio", "Least-squares ratio at $T_{te}$", (0.5, 6), "Ratio = 0.6",
+    "f": ("ratio", "Least-squares ratio at $T_{te}$", (0.5, 6), "0.6",
           r"Twin of (b): $\mathrm{E}\langle\hat{y},x\rangle/\mathrm{E}|x|^2$ of the same predictions"),
 }  # fmt: skip
 
@@ -108,23 +112,37 @@ PANELS = {
 def draw(table: Table) -> Picture:
     """Draw the four published panels, and below them two panels with the quantities that their labels suggest."""
     edges = plotting.grid_edges(list(PANELS), (75, 447, 15, 253), (460, 335), columns=2)
-    figure, panels = plotting.panels((925, 1010), edges)
+    below = plotting.grid_edges(list(OURS), (75, 447, 752, 942), (460, 0))
+    figure, panels = plotting.panels((925, 997), edges | below)
     for name, axes in panels.items():
-        observable, label, (step, count), dashed, caption = PANELS[name]
-        plotting.curves(axes, table, talk_style.styles(), observable, linewidth=1.4)
-        lines = [Style("as drawn", dashed, "C3", line="--")]
+        observable, label, (step, count), drawn, caption = (PANELS | OURS)[name]
+        published = name in PANELS
+        styles = talk_style.styles() if published else house.styles(talk_style.LABELS, markers=True)
+        plotting.curves(axes, table, styles, observable, linewidth=1.4, **talk_style.MARKS)
+        lines = [Style("as drawn", drawn, "C3" if published else "k", line="--" if published else "-")]
         if name in "abf":
             value = table.curve(name, "at this T", "limit")["value"].iloc[0]
             lines.append(Style("at this T", f"at $T=100$: {value:.3f}", "k", line=":"))
-        plotting.curves(axes, table, lines, "limit", linewidth=1.4)
-        axes.legend(fontsize=10, loc="lower right" if name == "c" else "upper right")
-        finish(axes, Axis(label, ticks=[step * i for i in range(count)]), f"({name}) {caption}")
+        plotting.curves(axes, table, lines, "limit", linewidth=1.4 if published else 0.8)
+        y = Axis(label, ticks=[step * i for i in range(count)])
+        if published:
+            axes.legend(fontsize=10, loc="lower right" if name == "c" else "upper right")
+            finish(axes, y, f"({name}) {caption}")
+        else:
+            plotting.frame(axes, EPOCH, y, house.FONT + 1)
+            axes.legend(loc="upper right", **house.LEGEND)
+            axes.set_title(f"({name}) {caption}", fontsize=house.FONT + 1, loc="left")
+            axes.spines[["top", "right"]].set_visible(False)
+    talk_style.ours_below(figure, 1 - 690 / 997)
     return figure
+
+
+EPOCH = Axis("Epoch", (-10, 210), range(0, 201, 25))
 
 
 def finish(axes: Axes, y: Axis, caption: str) -> None:
     """Draw the axis of epochs and the caption, in the talk's typeface; formulas keep matplotlib's own, as published."""
-    plotting.frame(axes, Axis("Epoch", (-10, 210), range(0, 201, 25)), y, 15, 12.5)
+    plotting.frame(axes, EPOCH, y, 15, 12.5)
     below = axes.text(0.5, -0.31, caption, fontsize=12, ha="center", transform=axes.transAxes)
     axes.tick_params(labelfontfamily=talk_style.SERIF)
     legend = axes.get_legend()
@@ -138,11 +156,11 @@ def draw_split(table: Table) -> Picture:
     edges = plotting.grid_edges(LAWS, (75, 447, 15, 253), (460, 0))
     figure, panels = plotting.panels((925, 345), edges)
     for axes in panels.values():
-        for name, label, colour, *_ in talk_style.styles():
+        for name, label, colour, mark, _ in talk_style.styles():
             ends = [Style(f"end of {letter}, {name}", "", colour, line=":") for letter in "ab"]
-            courses = [Style(f"a, {name}", label, colour), Style(f"b, {name}", "", colour, line="--")]
+            courses = [Style(f"a, {name}", label, colour, mark), Style(f"b, {name}", "", colour, mark, "--")]
             plotting.curves(axes, table, ends, "weight", linewidth=1.0)
-            plotting.curves(axes, table, courses, "weight", linewidth=1.6)
+            plotting.curves(axes, table, courses, "weight", linewidth=1.6, **talk_style.MARKS)
         for label, line in (("$a$", "-"), ("$b$", "--"), ("predicted end", ":")):
             axes.plot([], [], color="0.4", linestyle=line, linewidth=1.4, label=label)
     panels["sparse"].legend(fontsize=10, loc="lower right").set_gid("starts")

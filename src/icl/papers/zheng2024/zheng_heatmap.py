@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, facts, join, plotting, rows
+from icl.drawing import house
+from icl.figure import Axis, Figure, Picture, Rows, Sweep, Table, Trained, facts, join, plotting, rows
 from icl.models.autoregressive import theory, trainings
 from icl.models.autoregressive.config import Config
 from icl.papers.zheng2024 import talk_style
@@ -73,20 +74,20 @@ def measure(runs: Trained, scale: str) -> Rows:
     return join([*parts, facts(None, claimed)])
 
 
-ENTRIES = (
-    Style("diagonal, W^KQ", "diagonal of $W^{KQ}_{32}$", "C0"),
-    Style("diagonal, W^PV", "diagonal of $W^{PV}_{12}$", "C3", line="--"),
-    Style("off-diagonal, W^KQ", "off-diagonal of $W^{KQ}_{32}$", "C0", line=":"),
-    Style("off-diagonal, W^PV", "off-diagonal of $W^{PV}_{12}$", "C3", line=":"),
-)
-PRODUCTS = (*talk_style.styles(), Style("masked", r"$(0.1, 0.1)$, masked", "k", line="--"))
+ENTRIES = {
+    "diagonal, W^KQ": "diagonal of $W^{KQ}_{32}$",
+    "diagonal, W^PV": "diagonal of $W^{PV}_{12}$",
+    "off-diagonal, W^KQ": "off-diagonal of $W^{KQ}_{32}$",
+    "off-diagonal, W^PV": "off-diagonal of $W^{PV}_{12}$",
+}
+PRODUCTS = {**talk_style.LABELS, "masked": "(0.1, 0.1), masked"}
 EDGES = {
     "W^KQ": (50, 434, 20, 319),
     "W^PV": (563, 953, 94, 264),
     "scale of W^KQ": (459, 479, 20, 319),
     "scale of W^PV": (976, 994, 20, 340),
-    "entries": (75, 480, 420, 620),
-    "products": (575, 980, 420, 620),
+    "entries": (75, 480, 460, 640),
+    "products": (575, 980, 460, 640),
 }
 
 
@@ -95,7 +96,7 @@ def draw(table: Table) -> Picture:
     """Draw two heat maps with a colour bar each, as published, and below them the entries and ab over training."""
     from matplotlib.markers import CARETRIGHT
 
-    figure, panels = plotting.panels((1050, 690), EDGES)
+    figure, panels = plotting.panels((1050, 695), EDGES)
     for name, row_step, caption in (("W^KQ", 2, "(a) $W^{KQ}$"), ("W^PV", 1, "(b) $W^{PV}$")):
         axes, bar, matrix = panels[name], panels[f"scale of {name}"], table.matrix(name, "entry")
         image = plotting.heatmap(axes, matrix, first=0)
@@ -114,14 +115,18 @@ def draw(table: Table) -> Picture:
             label.set_visible(False)
         middle = sum(axes.get_position().intervalx) / 2
         caption = f"{caption}, $a = 0.1, b = 0.1$"
-        figure.text(middle, 0.455, caption, fontsize=14, ha="center", fontfamily=talk_style.SERIF)
+        figure.text(middle, 0.475, caption, fontsize=14, ha="center", fontfamily=talk_style.SERIF)
     entries, products = panels["entries"], panels["products"]
-    plotting.curves(entries, table, ENTRIES, "weight")
-    plotting.curves(products, table, PRODUCTS, "ab")
-    for axes, y in ((entries, Axis("Entry")), (products, Axis("Dynamics of ab", (0, 2)))):
-        plotting.frame(axes, Axis("Epoch", (0, EPOCHS)), y, font=13, ticks=11)
+    plotting.curves(entries, table, house.styles(ENTRIES), "weight", **house.LINE)
+    plotting.curves(products, table, house.styles(PRODUCTS), "ab", **house.LINE)
+    below = (entries, Axis("Mean entry"), "(c) entries of both matrices"), (products, Axis("$ab$", (0, 2)), "(d) $ab$")
+    for axes, y, words in below:
+        plotting.frame(axes, Axis("Epoch", (0, EPOCHS)), y, house.FONT + 1)
+        axes.set_title(words, fontsize=house.FONT + 1, loc="left")
         plotting.edge_arrows(axes)
-        axes.legend(fontsize=9.5, loc="center right" if axes is entries else "upper right")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(loc="center right" if axes is entries else "upper right", **house.LEGEND)
+    talk_style.ours_below(figure, 1 - 415 / 695)
     return figure
 
 
