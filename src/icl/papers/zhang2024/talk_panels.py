@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from icl.drawing import darkgrid
+from icl.drawing import darkgrid, house
 from icl.drawing.plotting import Corner
 from icl.figure import Axes, Axis, Picture, Rows, Runs, Style, Table, curves, plotting
 from icl.models import estimators
@@ -60,8 +60,12 @@ def error_rows(
 
 LAYER = [Style(THEORY, THEORY, darkgrid.BLUE), Style(ON_PROMPTS, ON_PROMPTS, darkgrid.BLUE, "o")]
 BASELINES = {LEAST_SQUARES: darkgrid.ORANGE, NEIGHBOURS: darkgrid.GREEN, AVERAGING: darkgrid.RED}
-SERIES = [*(Style(name, name, colour) for name, colour in BASELINES.items()), *LAYER]
-"""The baselines, the closed form, and the trained layer on prompts."""
+LINES = [line for *_, line in house.LOOKS]
+SERIES = [
+    *(Style(name, name, colour, line=line) for (name, colour), line in zip(BASELINES.items(), LINES, strict=False)),
+    *LAYER,
+]
+"""The baselines, dashed for print in grey, the closed form, and the trained layer on prompts."""
 EXAMPLES = Axis("in-context examples", (-1, 41.1), range(0, 41, 10))
 SQUARED_ERROR = Axis(ERROR, (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist())
 TEST_LENGTH = Axis("Test length $M$", (8, 12500), log=True)
@@ -74,12 +78,15 @@ Shown = tuple[str, Sequence[Style], tuple[float, Corner, tuple[float, float]] | 
 """A panel's observable, its series in the order of drawing, and font size, corner and place of its legend."""
 
 
-def theory_and_prompts(series: Mapping[str, tuple[str, str]]) -> list[Style]:
-    """Return the line "name, theory" and the points "name, prompts" of every series: name -> label, colour."""
+def theory_and_prompts(labels: Mapping[str, str]) -> list[Style]:
+    """Return the line "name, theory" and the points "name, prompts" of every series of our panels: name -> label."""
     return [
-        style
-        for name, (label, colour) in series.items()
-        for style in (Style(f"{name}, theory", label, colour), Style(f"{name}, prompts", "", colour, "o"))
+        one
+        for style in house.styles(labels, markers=True)
+        for one in (
+            style._replace(series=f"{style.series}, theory", marker=""),
+            style._replace(series=f"{style.series}, prompts", label=""),
+        )
     ]
 
 

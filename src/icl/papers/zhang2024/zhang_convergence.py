@@ -157,25 +157,19 @@ def draw(table: Table) -> Picture:
         if case == "isotropic":
             plotting.curves(axes, table, POINTS, "distance", band=plotting.deviation, markersize=3)
         frame_over_time(axes, "distance", covariance)
-    losses = house.styles(dict.fromkeys(CASES, ""), markers=True)
+    # The two covariances have other colours than the three matrices.
+    losses = house.styles({name: name for name in (*MATRICES, *COVARIANCES)}, markers=True)[len(MATRICES) :]
     for style, name in zip(losses, COVARIANCES, strict=True):
-        flow = style._replace(series="excess loss, flow", label=name, marker="")
+        flow = style._replace(series="excess loss, flow", marker="")
         plotting.curves(axes_of["losses"], table, [flow], "excess loss", panel=f"loss, {name}", linewidth=1.5)
     points = losses[0]._replace(series="excess loss, prompts", line="none")
-    plotting.curves(
-        axes_of["losses"],
-        table,
-        [points],
-        "excess loss",
-        band=plotting.deviation,
-        panel="loss, isotropic",
-        markersize=3,
-    )
+    look: dict[str, Any] = {"band": plotting.deviation, "panel": "loss, isotropic", "markersize": 3}
+    plotting.curves(axes_of["losses"], table, [points], "excess loss", **look)
     frame_over_time(axes_of["losses"], "excess loss", "both covariances")
-    axes_of["losses"].legend(fontsize=house.FONT, frameon=False, loc="lower left")
+    for name, shown in (("distance, isotropic", LINES), ("losses", losses)):
+        axes_of[name].legend(handles=house.handles(shown), loc="lower left", **house.LEGEND)
     titles = {name: f"{MATRICES[name[:4]]}{name[4:]}" for name in SQUARES}
     house.signed_maps(axes_of, {name: table.matrix(name, "entry") for name in SQUARES}, titles, "Entry", 1.4)
-    house.legend(picture, LINES)
     return picture
 
 

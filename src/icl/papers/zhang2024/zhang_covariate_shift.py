@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from icl.drawing import darkgrid
+from icl.drawing import darkgrid, house
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, curves, join, plotting, rows, stream
 from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import evaluation
@@ -125,20 +125,26 @@ def random_covariances(runs: Runs) -> list[Rows]:
 
 
 SCALE_COLOURS = (darkgrid.BLUE, darkgrid.ORANGE, darkgrid.GREEN, darkgrid.RED, darkgrid.PINK)
-SCALED = [
-    *(Style(f"{name}, theory", name, colour) for name, colour in zip(SCALES, SCALE_COLOURS, strict=True)),
-    Style(talk.LEAST_SQUARES, talk.LEAST_SQUARES, darkgrid.TAN, line="--"),
-    *(Style(f"{name}, prompts", "", colour, "o") for name, colour in zip(SCALES, SCALE_COLOURS, strict=True)),
+OF_SCALES = [
+    (name, colour, style.marker)
+    for (name, colour), style in zip(
+        zip(SCALES, SCALE_COLOURS, strict=True), house.styles(dict.fromkeys(SCALES, ""), markers=True), strict=True
+    )
 ]
-FACTORS = talk.theory_and_prompts({"infinite": (r"$N=\infty$: $c^2$", "C0"), "finite": ("$N=20$", "C2")})
+SCALED = [
+    *(Style(f"{name}, theory", "", colour) for name, colour, _ in OF_SCALES),
+    *(Style(f"{name}, prompts", name, colour, marker) for name, colour, marker in OF_SCALES),
+    Style(talk.LEAST_SQUARES, talk.LEAST_SQUARES, darkgrid.TAN, line="--"),
+]
+FACTORS = talk.theory_and_prompts({"infinite": r"$N=\infty$: $c^2$", "finite": "$N=20$"})
 OVER_LENGTHS = talk.theory_and_prompts(
     {
-        "scaled covariates": (r"covariates times 2, $N=\infty$", "C3"),
-        "other covariance": (r"trained on $\Lambda=I$, $N=\infty$", "C6"),
-        "N = 10": ("$N=10$", "C1"),
-        "N = 20": ("$N=20$", "C2"),
-        "N = 100": ("$N=100$", "C4"),
-        "N = infinity": (r"$N=\infty$", "C0"),
+        "scaled covariates": r"covariates times 2, $N=\infty$",
+        "other covariance": r"trained on $\Lambda=I$, $N=\infty$",
+        "N = 10": "$N=10$",
+        "N = 20": "$N=20$",
+        "N = 100": "$N=100$",
+        "N = infinity": r"$N=\infty$",
     }
 )
 SCALED_QUERY = Style("scaled query, prompts", r"query times 2, $N=\infty$", "k", "x")

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 
+from icl.drawing import house
 from icl.figure import Axis, Figure, Rows, Runs, Style, Trained, curves, join, rows
 from icl.models import estimators
 from icl.models import linear_attention_theory as theory
@@ -103,21 +104,16 @@ def tolerance(runs: Runs) -> list[Rows]:
     ]
 
 
+OF_COVARIANCES = house.styles({"skewed": "condition number 20", "isotropic": r"$\Lambda=I$"}, markers=True)
 PREDICTIONS = (
-    Style("skewed", "condition number 20", "C3"),
-    Style("isotropic", r"$\Lambda=I$", "C0"),
-    Style("skewed", "", "C3", "o"),
-    Style("isotropic", "", "C0", "o"),
+    *(style._replace(marker="") for style in OF_COVARIANCES),
+    *(style._replace(label="") for style in OF_COVARIANCES),
 )
+OF_QUERIES = {"covariates": "covariates times 2", "rotated": "query rotated", "same": "query as in training"}
 TOLERANCE = (
-    Style("covariates, theory", "covariates times 2", "0.4"),
-    Style("rotated, theory", "query rotated", "C3"),
-    Style("same, theory", "query as in training, theory", "C0"),
-    Style("same, prompts", "as in training", "C0", "o"),
-    Style("scaled by 0.1, prompts", "scaled by 0.1", "C1", "v"),
-    Style("scaled by 10, prompts", "scaled by 10", "C2", "^"),
-    Style("rotated, prompts", "", "C3", "o"),
-    Style("covariates, prompts", "", "0.4", "o"),
+    *talk.theory_and_prompts(OF_QUERIES),
+    Style("scaled by 0.1, prompts", "query times 0.1", "k", "x"),
+    Style("scaled by 10, prompts", "query times 10", "k", "+"),
 )
 FEW_EXAMPLES = talk.EXAMPLES._replace(limits=(-1, 19), ticks=range(0, 16, 5))
 FOUR_EXAMPLES = talk.EXAMPLES._replace(limits=(0.8, 4.2), ticks=range(1, 5))

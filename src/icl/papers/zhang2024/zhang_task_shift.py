@@ -106,10 +106,10 @@ def rectified_moments(covariance: np.ndarray, task: np.ndarray) -> tuple[float, 
 
 
 SERIES = {
-    "noise 9": ("noise variance 9", "C3"),
-    "noise 1": ("noise variance 1", "C1"),
-    "noise 0": ("no noise", "C0"),
-    "N = 20": ("no noise, $N=20$", "0.4"),
+    "noise 9": "noise variance 9",
+    "noise 1": "noise variance 1",
+    "noise 0": "no noise",
+    "N = 20": "no noise, $N=20$",
 }
 OVER_N = (Style("no noise, theory", "theory", "C0"), Style("no noise, prompts", "prompts", "C0", "o"))
 ERRORS_M, ERRORS_N = (Axis(RELATIVE, limits, log=True) for limits in ((1e-4, 30), (3e-7, 3)))
