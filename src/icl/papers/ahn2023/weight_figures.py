@@ -155,22 +155,30 @@ def measure_rotation(runs: Trained, scale: str) -> Rows:
 
 @plotting.under_defaults
 def draw_rotation(table: Table) -> Picture:
-    """Draw maps of five matrices, and below their distances and the test loss over training by both methods."""
+    """Draw small maps of five matrices, and below their distances and the test loss over training by both methods."""
     title = "Matrices of three layers under a skewed covariance, and their distance from a multiple of the identity"
-    rows = [f"{method} {panel}" for method in METHODS.values() for panel in ("A", "loss")]
-    picture, axes = house.mosaic([list(SQUARES), rows], (1000, 460), title, (0.8, 1))
+    picture, axes = house.mosaic([list(SQUARES), ["Adam A", "L-BFGS A", "loss"]], (1000, 430), title, (0.45, 1))
     weight_maps(axes, table, SQUARES)
     axes["L-BFGS A"].sharey(axes["Adam A"])
-    for method in METHODS.values():
+    for method, style_of_loss in zip(
+        METHODS.values(), house.styles({name: name for name in METHODS.values()}), strict=True
+    ):
         for style in house.styles(LABELS):
             panel = f"{method} {style.series[0]}"
-            plotting.curves(
-                axes[f"{method} A"], table, [style], "distance", band=plotting.pale, panel=panel, linewidth=1.5
-            )
-        failed = table.points(f"{method} loss", "loss", "failed")["value"]
+            look = {"panel": panel, "linewidth": 1.5}
+            plotting.curves(axes[f"{method} A"], table, [style], "distance", band=plotting.pale, **look)
         house.over_training(axes[f"{method} A"], "Distance", method)
-        plotting.curves(axes[f"{method} loss"], table, LOSS, "loss", band=plotting.pale, **house.LINE)
-        house.over_training(axes[f"{method} loss"], "Test loss", f"{failed.sum():.0f} of {len(failed)} failed")
+        # The methods take different numbers of iterations.
+        losses, failed = (
+            table.curve(f"{method} loss", "loss", "loss"),
+            table.points(f"{method} loss", "loss", "failed"),
+        )
+        losses = losses.assign(x=losses["x"] / losses["x"].max())
+        named = style_of_loss._replace(label=f"{method}\n{failed['value'].sum():.0f} of {len(failed)} failed")
+        plotting.pale(axes["loss"], named, losses)
+        plotting.curve(axes["loss"], named, losses["x"], losses["value"], **house.LINE)
+    house.over_training(axes["loss"], "Test loss", "both methods")
+    axes["loss"].set_xlabel("Share of the training", fontsize=house.FONT)
     return picture
 
 

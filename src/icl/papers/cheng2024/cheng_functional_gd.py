@@ -161,7 +161,9 @@ def draw(table: Table) -> Picture:
     axes_of["answers"].set(yscale="log")
     axes_of["bayes"].set(xscale="log", yscale="log", ylim=(1e-3, 1.5))
     for panel, axes in axes_of.items():
-        axes.set_xlim(axes.dataLim.intervalx)
+        first, last = axes.dataLim.intervalx
+        # The squares at the end of the first panel need room beside the labels.
+        axes.set_xlim(first, last + 0.03 * (panel == "loss"))
         house.axis_labels(axes, *AXES[panel])
         plotting.edge_arrows(axes)
         house.name_curves(axes)
