@@ -2,14 +2,14 @@
 
 import numpy as np
 
+from icl.drawing import house
 from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, facts, grid, join, plotting, rows
 from icl.models.autoregressive import trainings
 from icl.models.autoregressive.config import Config, Evaluation
 from icl.models.autoregressive.model import MODEL
 
 LENGTHS = np.array([10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000])
-DIMENSIONS = {5: "C0", 10: "C1"}
-"""d and its colour."""
+DIMENSIONS = (5, 10)
 STEPS = 400
 # Descent after a perturbation of all six numbers by a third of a_3 and b_1 at the optimum for T_max = 10 and d = 5.
 RETURN = 1000
@@ -75,26 +75,33 @@ def _perturbed(runs: Trained) -> Rows:
     return facts(perturbed.sweep.seeds, claimed)
 
 
-OPTIMA = [Style(f"optimum, d = {d}", f"Proposition 2, $d={d}$", colour) for d, colour in DIMENSIONS.items()]
-ENDS = [Style(f"descent, d = {d}", f"descent, $d={d}$", colour, "o", "") for d, colour in DIMENSIONS.items()]
-SHIFTED = [Style(f"shifted, d = {d}", f"$T-1$ summands, $d={d}$", colour, "", ":") for d, colour in DIMENSIONS.items()]
-ASYMPTOTE = Style("asymptote", r"$3/(2T_{\max})$", "k", line="--")
+LOOKS = house.styles({f"d = {d}": f"$d={d}$" for d in DIMENSIONS}, markers=True)
+OPTIMA = [
+    look._replace(series=f"optimum, {look.series}", label=f"Proposition 2, {look.label}", marker="") for look in LOOKS
+]
+ENDS = [look._replace(series=f"descent, {look.series}", label=f"descent, {look.label}", line="none") for look in LOOKS]
+SHIFTED = [
+    look._replace(series=f"shifted, {look.series}", label=f"$T-1$ summands, {look.label}", marker="", line=":")
+    for look in LOOKS
+]
+ASYMPTOTE = Style("asymptote", r"$3/(2T_{\max})$", "k")
 
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw the steps on logarithmic axes, and their ratio to the asymptote."""
-    figure, panels = plotting.panels((900, 380), {"step": (80, 430, 20, 315), "ratio": (530, 880, 20, 315)})
+    title = "Optimal step of the layer without a mean, and its ratio to the asymptote"
+    figure, panels = house.panels(["step", "ratio"], 2, title, (430, 330))
     step, ratio = panels.values()
     x, shown = Axis(r"$T_{\max}$", (8, 13000), log=True), (*OPTIMA, *ENDS)
     for axes, styles, y in (
         (step, (*shown, ASYMPTOTE), Axis(r"Optimal step $a_3 b_1$", (1e-4, 0.3), log=True)),
         (ratio, (*shown, *SHIFTED, ASYMPTOTE), Axis(r"$a_3 b_1\,/\,(3/2T_{\max})$", (0.35, 1.05))),
     ):
-        plotting.curves(axes, table, styles, plotting.panel_of(axes), markersize=5, linewidth=1.6)
-        plotting.frame(axes, x, y, font=14, ticks=12)
-    plotting.legend(step, 10, "lower left", (0.03, 0.03))
-    plotting.legend(ratio, 10, "lower right", (0.98, 0.03))
+        plotting.curves(axes, table, styles, plotting.panel_of(axes), markersize=5, linewidth=1.5)
+        axes.lines[-1].set(linewidth=0.8)  # the asymptote
+        plotting.frame(axes, x, y, house.FONT)
+        axes.legend(loc="lower left" if axes is step else "lower right", **house.LEGEND)
     return figure
 
 
