@@ -1,11 +1,13 @@
 """One trained layer of linear attention against one step of gradient descent (von Oswald et al. 2023, talk page 18)."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from icl.core.lazy import Axes
 from icl.core.table import curves, facts
+from icl.drawing import house
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, join, plotting, rows
 from icl.papers.oswald2023 import closed_forms, evaluation, oswald_trained_layer, trainings
 from icl.papers.oswald2023.evaluation import FINAL_EXCESS, final_excess
@@ -22,6 +24,8 @@ ALIGNMENT = {
     "Model diff": ("B", "distance", "#e6ab02"),
     "Model cos": ("B cosine", "cosine", "#66a61e"),
 }
+LINES = [line for *_, line in house.LOOKS[: len(ALIGNMENT)]]
+DASHED = LINES[1]
 # Suffixes of series: seeds beyond the published number, and the training on the population.
 FURTHER, EXACT = ", further seeds", ", exact gradient"
 
@@ -142,21 +146,27 @@ def by_size(runs: Trained) -> Iterator[Rows]:
 
 # Drawing
 
-EDGES = {"A": (70, 316, 24, 246), "B": (412, 694, 24, 246), "C": (857, 1125, 24, 246), "D": (1225, 1480, 30, 246)}
+EDGES = {"A": (75, 410, 60, 270), "B": (535, 850, 60, 270), "C": (75, 410, 385, 595), "D": (535, 850, 385, 595)}
+HEADS = ("Loss over training", "Distance from gradient descent", "Loss over size", "Test on larger inputs")
 
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
-    """Draw the page's four panels in a row."""
-    figure, panels = plotting.panels((1500, 310), EDGES)
+    """Draw the page's four panels, two by two, with legends that cover nothing."""
+    figure, panels = plotting.panels((930, 655), EDGES)
     draw_losses(panels["A"], table)
     draw_alignment(panels["B"], table)
-    oswald_trained_layer.draw_marks(panels["C"], table)
+    oswald_trained_layer.draw_marks(panels["C"], table, dot=7)
     x = Axis("Num datapoints / Input dim", (2.75, 52.25), trainings.SIZES)
     plotting.frame(panels["C"], x, Axis("Loss", (0.055, 1.085), (0.2, 0.4, 0.6, 0.8, 1)), font=12, ticks=11)
-    plotting.legend(panels["C"], 11, "upper left", (0.03, 0.97), spacing=0.3)
     oswald_trained_layer.draw_panel_d(panels["D"], table, font=12, ticks=11)
-    plotting.legend(panels["D"], 10, "upper left", (0.03, 0.98), spacing=0.25)
+    for (letter, axes), words in zip(panels.items(), HEADS, strict=True):
+        axes.set_title("")
+        axes.set_title(f"{letter}: {words}", fontsize=12, loc="left", x=-0.14, y=1.13)
+        lines = [line for each in figure.axes if each.bbox.bounds == axes.bbox.bounds for line in each.lines]
+        named = [line for line in lines if not str(line.get_label()).startswith("_")]
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (-0.16, 1.0), "borderaxespad": 0.1}
+        axes.legend(handles=named, ncols=4, columnspacing=0.9, **place, **(house.LEGEND | {"handlelength": 2}))
     return figure
 
 
@@ -165,38 +175,31 @@ def draw_losses(axes: Axes, table: Table) -> None:
     for series, opacity, width in ((f"Trained TF{FURTHER}", 0.35, 1.0), ("Trained TF", 0.4, 1.5)):
         for _, run in table.points("A", series, "loss").groupby("seed"):
             axes.plot(run["x"], run["value"], color=PURPLE, alpha=opacity, linewidth=width)
-    means = (Style("GD", "GD", GREEN), Style("Trained TF", "Trained TF", PURPLE))
+    means = (Style("GD", "GD", GREEN), Style("Trained TF", "Trained TF", PURPLE, line=DASHED))
     plotting.curves(axes, table, means, "loss", linewidth=3)
-    exact = Style(f"Trained TF{EXACT}", "exact gradient", "k", line="--")
-    plotting.curves(axes, table, [exact], "loss", linewidth=1.1)
+    exact = Style(f"Trained TF{EXACT}", "exact gradient", "k")
+    plotting.curves(axes, table, [exact], "loss", linewidth=0.9)
     x, y = Axis("Training steps", (-245, 5145), (0, 2000, 4000)), Axis("Loss", (0.2, 0.4), (0.2, 0.25, 0.3, 0.35, 0.4))
     plotting.frame(axes, x, y, font=12, ticks=11)
     axes.set_yticklabels([f"{tick:.2f}" for tick in axes.get_yticks()])
     axes.spines[["top", "right"]].set_visible(False)
-    plotting.legend(axes, 11, "upper right", (0.98, 0.94), spacing=0.3)
 
 
 def draw_alignment(axes: Axes, table: Table) -> None:
     """Draw distances on the left axis and the cosine on the right one."""
     right = axes.twinx()
     right.set_label("B cosine")
-    for series, (panel, observable, colour) in ALIGNMENT.items():
+    for (series, (panel, observable, colour)), line in zip(ALIGNMENT.items(), LINES, strict=True):
         where = right if panel == "B cosine" else axes
-        plotting.curves(
-            where, table, [Style(series, series, colour)], observable, band=plotting.deviation, linewidth=2.5
-        )
-        exact = Style(series + EXACT, "_exact gradient", colour, line="--")
-        plotting.curves(where, table, [exact], observable, linewidth=1.1)
+        own = Style(series, f"{series} (right)" if where is right else series, colour, line=line)
+        plotting.curves(where, table, [own], observable, band=plotting.deviation, linewidth=2.5)
+        exact = Style(series + EXACT, "_exact gradient", "k")
+        plotting.curves(where, table, [exact], observable, linewidth=0.9)
         where.spines["top"].set_visible(False)
-    # The left axes go on top, so that the right curves do not cross their legend.
-    axes.set_zorder(right.get_zorder() + 1)
-    axes.patch.set_visible(False)
-    right.axhline(1, color="k", linestyle="--", linewidth=0.6)
+    right.axhline(1, color="0.5", linewidth=0.6)
     x = Axis("Training steps", (-245, 5145), range(0, 5001, 1000))
     plotting.frame(axes, x, Axis("L2 Norm", (0, 2.5), (0, 0.5, 1, 1.5, 2, 2.5)), font=12, ticks=11)
     plotting.frame(right, x, Axis("Cosine sim", (0.8, 1.04), (0.8, 0.85, 0.9, 0.95, 1)), font=12, ticks=11)
-    plotting.legend(axes, 11, "upper left", (0.02, 0.97), spacing=0.3)
-    plotting.legend(right, 11, "upper right", (0.98, 0.97), spacing=0.3)
 
 
 FIGURES = (Figure("oswald_one_step", sweeps, measure, draw),)

@@ -16,6 +16,7 @@ from icl.papers.oswald2023.trainings import published
 
 # Matplotlib's Dark2, as published.
 GREEN, PURPLE, PINK = "#1b9e77", "#7570b3", "#e7298a"
+PALE_GREEN = "#c7ebde"
 
 # The repeated layer
 
@@ -63,10 +64,11 @@ def draw_steps(table: Table) -> Picture:
 ALPHAS = np.linspace(0.5, 2, 11).round(2)
 # The observable of the marks, summarised by the median: single seeds are still on the plateau at the end.
 FINAL_LOSS = "loss after training"
+# As published, but for a pale triangle, on which the other marks are seen in grey print.
 MARKS: dict[Style, dict[str, Any]] = {
-    Style("GD", "GD", GREEN, "v", "none"): {"markersize": 10, "markeredgewidth": 0, "zorder": 2},
-    Style("Interpolated", "Interpolated", PINK, "o", "none"): {"markeredgewidth": 0, "zorder": 2.2},
-    Style("Trained TF", "Trained TF", PURPLE, "+", "none"): {"markersize": 11, "markeredgewidth": 2.2, "zorder": 2.1},
+    Style("GD", "GD", GREEN, "v", "none"): {"markersize": 12, "markerfacecolor": PALE_GREEN, "zorder": 2},
+    Style("Interpolated", "Interpolated", PINK, "o", "none"): {"markeredgecolor": "w", "zorder": 2.2},
+    Style("Trained TF", "Trained TF", PURPLE, "+", "none"): {"markersize": 12, "markeredgewidth": 1.8, "zorder": 2.1},
 }
 
 

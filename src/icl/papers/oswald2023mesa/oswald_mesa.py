@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from icl.core.lazy import Tensor, torch
+from icl.drawing import house
 from icl.evidence.errors import mean_curve
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
 from icl.models.optimisers import Params
@@ -182,9 +183,12 @@ def errors_by_series(runs: Trained, configs: Sequence[Config], test: Evaluation)
 # Drawing
 
 GD = Style("GD_exact-1", r"GD$_{exact}$-1", "#d75808")
-MESA, LINEAR = Style("Mesa", "Mesa", "#be1286"), Style("linear-SA", "linear-SA", "#2d964d")
+# The published lines are solid but for one; dashes tell them apart in grey print.
+_, DASHED, DOTTED, DASHED_AND_DOTTED, *_ = (line for *_, line in house.LOOKS)
+MESA = Style("Mesa", "Mesa", "#be1286", line=DASHED_AND_DOTTED)
+LINEAR = Style("linear-SA", "linear-SA", "#2d964d", line=DOTTED)
 REV_ALG_1 = Style("RevAlg-1", "RevAlg-1", "#7160ab")
-INTERPOLATION = Style("Interpolation", "Interpolation", "#d72422", line="--")
+INTERPOLATION = Style("Interpolation", "Interpolation", "#d72422", line=DASHED)
 # Letter of the panel -> observable, styles, x and y.
 PANELS = {
     "B": (
@@ -209,10 +213,10 @@ def draw(table: Table, letter: str) -> Picture:
     figure, axes = plotting.canvas((440, 420), (95, 425, 25, 340))
     plotting.curves(axes, table, styles, observable, band=partial(plotting.deviation, alpha=0.3))
     if letter == "C":
-        axes.plot([0, 49], [0, 0], color="k", linestyle=":", linewidth=plotting.LINE_WIDTH, zorder=1)
+        axes.plot([0, 49], [0, 0], color="k", linestyle=":", linewidth=1, zorder=1)
     plotting.frame(axes, x, y, font=16, ticks=18)
     plotting.edge_arrows(axes)
-    plotting.legend(axes, 12, "upper right", (0.98, 0.97), spacing=0.3)
+    axes.legend(loc="upper right", **house.LEGEND | {"fontsize": 12})
     axes.spines[["top", "right"]].set_visible(False)
     axes.text(-0.26, 1.0, letter, fontsize=18, fontweight="bold", transform=axes.transAxes)
     return figure
