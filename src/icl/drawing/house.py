@@ -212,6 +212,8 @@ def signed_maps(
 ) -> None:
     """Draw matrices in colours that diverge from white at zero, first row on top, with one scale and its colour bar.
 
+    Print in grey shows no signs, so negative entries have a minus, if they are not below a twentieth of the largest.
+
     matrices, titles : by panel; label : of the colour bar
     largest : absolute value at the ends of the colours, by default that of all the matrices
     """
@@ -219,6 +221,9 @@ def signed_maps(
     for panel, matrix in matrices.items():
         mesh = _map(axes_of[panel], matrix, cmap="RdBu_r", vmin=-end, vmax=end)
         axes_of[panel].set_title(titles[panel], fontsize=FONT)
+        for row, column in np.argwhere(matrix < -end / 20):
+            look: dict[str, Any] = {"color": "k" if matrix[row, column] > -end / 2 else "w", "fontsize": FONT - 1}
+            axes_of[panel].text(column + 0.5, row + 0.5, "\N{MINUS SIGN}", ha="center", va="center", **look)
     colour_bar(mesh, [axes_of[panel] for panel in matrices], label)
 
 
