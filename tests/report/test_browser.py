@@ -201,14 +201,38 @@ def test_the_search_finds_every_word_that_the_page_uses(browser: Any, address: s
     assert [word for word in words if one.evaluate(search, word)] == []
 
 
-def test_nothing_moves_while_the_page_loads(browser: Any, address: str) -> None:
+def shifts(one: Any, also_after_input: bool = False) -> float:
+    """Return how much of the page moved since the last call: the sum of layout shifts.
+
+    also_after_input : count those in the half second after an input as well, which a visitor may expect
+    """
+    one.wait_for_timeout(700)
+    moved = one.evaluate("window.moved.splice(0)")
+    return sum(value for value, is_expected in moved if also_after_input or not is_expected)
+
+
+def test_nothing_moves_while_the_page_loads_and_while_it_is_filtered(browser: Any, address: str) -> None:
     one = sized(browser, "phone")
-    observe = "l => l.getEntries().forEach(e => { window.moved += e.hadRecentInput ? 0 : e.value; })"
+    observe = "l => l.getEntries().forEach(e => window.moved.push([e.value, e.hadRecentInput]))"
     options = "{type: 'layout-shift', buffered: true}"
-    one.add_init_script(f"window.moved = 0; new PerformanceObserver({observe}).observe({options})")
+    one.add_init_script(f"window.moved = []; new PerformanceObserver({observe}).observe({options})")
     one.goto(address)
-    one.wait_for_timeout(500)
-    assert one.evaluate("window.moved") < 0.1
+    assert shifts(one, also_after_input=True) < 0.1
+    # The form pushes nothing away, neither by its filters nor by a word without a hit.
+    one.click("#more summary")
+    assert one.is_visible("[name=outcome]") and shifts(one, also_after_input=True) < 0.1
+    one.uncheck("[name=outcome][value=supported]")
+    assert shifts(one) < 0.1
+    one.click("#more summary")
+    for query in ("proposition 1", "zzz"):
+        one.click("#words")
+        one.keyboard.type(query, delay=60)
+        assert shifts(one) < 0.1
+        top = one.evaluate("document.querySelector('header').getBoundingClientRect().top + scrollY")
+        assert chosen(one, query) is not None and one.is_visible("#none") == (query == "zzz")
+        one.fill("#words", "")
+        assert shifts(one) < 0.1
+        assert top == one.evaluate("document.querySelector('header').getBoundingClientRect().top + scrollY")
 
 
 def test_it_prints_pictures_and_formulas_and_on_request_one_page_per_claim(browser: Any, address: str) -> None:

@@ -114,6 +114,7 @@
     none.replaceChildren(`No claim has ${wanted.length > 1 ? "all of these words" : "this word"}. `, ...(tips.length ? tips : ["Try "]));
     for (const word of tips.length ? [] : [...others, ...(others.length ? [] : known)]) {
       const button = document.createElement("button");
+      button.type = "button";
       button.textContent = `${word} (${found([word], claims).length})`;
       button.addEventListener("click", () => { field("words").value = word; form.dispatchEvent(new Event("input")); });
       none.append(button, " ");
@@ -159,7 +160,7 @@
     form.dataset.shows = location.search;
     if (!jump || !wanted.length) return;
     for (let fold = passage && passage.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
-    (passage || (shown.length ? shown[0].card : none)).scrollIntoView({ block: "start" });
+    (passage || (shown.length ? shown[0].card : document.body)).scrollIntoView({ block: "start" });
   }
 
   // The state of the filter is part of the address, so that a selection can be sent to somebody.
@@ -200,7 +201,11 @@
     clearTimeout(due);
     due = setTimeout(() => { save(); apply(jump); }, wait);
   };
-  form.addEventListener("input", (event) => change(event.target === field("words") || event.target === form, 150));
+  form.addEventListener("input", (event) => {
+    const isSearch = event.target === field("words") || event.target === form;
+    if (isSearch) field("more").open = false; // it would stand over the hits
+    change(isSearch, 150);
+  });
   form.addEventListener("reset", () => change(false, 0));
   form.addEventListener("submit", (event) => { event.preventDefault(); change(true, 0); });
   field("apart").addEventListener("change", (event) => document.body.classList.toggle("apart", event.target.checked));
