@@ -15,6 +15,7 @@ from icl.core import folders
 from icl.evidence import freeze, ledger, sensitivity
 from icl.evidence.judging import Part
 from icl.evidence.ledger import Claim
+from icl.evidence.published_curves import FLOOR
 from icl.pipeline import fingerprint
 
 
@@ -32,15 +33,20 @@ def interval(part: Part) -> str:
 
 def distance(row: Mapping[str, Any]) -> str:
     """Return the distance of a panel from the published numbers (see `icl.evidence.published_curves.distances`)."""
+    is_log = row["unit"] == "log10 ratio" and row["median"] is not None
+    factors = [number(10 ** row[name]) for name in ("median", "maximum")] if is_log else []
     parts = [
         f"{row['panel']}: {row['unit']} median {number(row['median'])}, maximum {number(row['maximum'])}",
+        f"which are factors of {' and '.join(factors)}" if factors else "",
         f"{row['matched']} points",
-        f"Kendall's tau of the order of the curves, ours against the published one, {number(row['rank'])} in the mean"
+        f"{row['missing']} more where we have none" if row["missing"] else "",
+        f"{row['floored']} of ours below {FLOOR:g}, one error in 4,000 prompts, and raised to it"
+        if row["floored"]
+        else "",
+        f"order of the curves: Kendall's tau {number(row['rank'])} in the mean (1: as published, -1: opposite)"
         if row["rank"] is not None
         else "",
         "mostly in the opposite order" if (row["rank"] or 0) < 0 else "",
-        f"{row['missing']} without ours" if row["missing"] else "",
-        f"{row['floored']} below the floor" if row["floored"] else "",
     ]
     return ", ".join(part for part in parts if part)
 
