@@ -107,7 +107,7 @@ class PatternConfig(RunConfig):
         128, "ours", "the theorem requires max(eps^-2, M_1); 128 allows eps >= 0.09", letter="B", at_least=1
     )
     training_prompts: int = constant(
-        0, "ours", "size of the training set, passed through repeatedly in whole batches; 0: new prompts at every step",
+        0, "ours", "size of the training set; 0: fresh prompts at every step (no fixed training set)",
         letter="N", at_least=0,
     )  # fmt: skip
 
