@@ -255,9 +255,9 @@ def published_band(axes: Axes, style: Style, rows: pd.DataFrame) -> None:
     axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=BANDS[style.colour], linewidth=0)
 
 
-def pale(axes: Axes, style: Style, rows: pd.DataFrame) -> None:
+def pale(axes: Axes, style: Style, rows: pd.DataFrame, alpha: float = 0.2) -> None:
     """Draw the table's band in the colour of the curve."""
-    axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=style.colour, alpha=0.2, linewidth=0)
+    axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=style.colour, alpha=alpha, linewidth=0)
 
 
 def deviation(axes: Axes, style: Style, rows: pd.DataFrame, alpha: float = 0.2) -> None:

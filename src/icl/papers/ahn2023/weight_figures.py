@@ -5,6 +5,7 @@ rotated covariance, by Adam and by L-BFGS.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -160,24 +161,21 @@ def draw_rotation(table: Table) -> Picture:
     picture, axes = house.mosaic([list(SQUARES), ["Adam A", "L-BFGS A", "loss"]], (1000, 430), title, (0.45, 1))
     weight_maps(axes, table, SQUARES)
     axes["L-BFGS A"].sharey(axes["Adam A"])
-    for method, style_of_loss in zip(
-        METHODS.values(), house.styles({name: name for name in METHODS.values()}), strict=True
-    ):
+    # Five bands overlap.
+    band, failures = partial(plotting.pale, alpha=0.1), []
+    for method in house.styles({name: name for name in METHODS.values()}):
+        distance, loss = axes[f"{method.series} A"], f"{method.series} loss"
         for style in house.styles(LABELS):
-            panel = f"{method} {style.series[0]}"
-            look = {"panel": panel, "linewidth": 1.5}
-            plotting.curves(axes[f"{method} A"], table, [style], "distance", band=plotting.pale, **look)
-        house.over_training(axes[f"{method} A"], "Distance", method)
+            look = {"band": band, "panel": f"{method.series} {style.series[0]}", "linewidth": 1.5}
+            plotting.curves(distance, table, [style], "distance", **look)
+        house.over_training(distance, "Distance", method.label)
         # The methods take different numbers of iterations.
-        losses, failed = (
-            table.curve(f"{method} loss", "loss", "loss"),
-            table.points(f"{method} loss", "loss", "failed"),
-        )
+        losses, failed = table.curve(loss, "loss", "loss"), table.points(loss, "loss", "failed")["value"]
         losses = losses.assign(x=losses["x"] / losses["x"].max())
-        named = style_of_loss._replace(label=f"{method}\n{failed['value'].sum():.0f} of {len(failed)} failed")
-        plotting.pale(axes["loss"], named, losses)
-        plotting.curve(axes["loss"], named, losses["x"], losses["value"], **house.LINE)
-    house.over_training(axes["loss"], "Test loss", "both methods")
+        plotting.pale(axes["loss"], method, losses)
+        plotting.curve(axes["loss"], method, losses["x"], losses["value"], **house.LINE)
+        failures.append(f"{method.label} {failed.sum():.0f}")
+    house.over_training(axes["loss"], "Test loss", f"failed of {len(failed)}: {', '.join(failures)}")
     axes["loss"].set_xlabel("Share of the training", fontsize=house.FONT)
     return picture
 
