@@ -99,11 +99,11 @@ def draw(table: Table) -> Picture:
             axes, started, STYLES, "prediction error", band=plotting.pale if axes is right else None, **house.LINE
         )
         x = Axis("GD iteration", (max(1.0, last / 250), last), log=True)
-        plotting.frame(axes, x, Axis(name, (0, 0.9)), house.FONT)
+        plotting.frame(axes, x, Axis(name, (0, 1.1)), house.FONT)
     for style in STYLES:
         line = table.curve("population", style.series, "exact error")
-        left.plot(line["x"], line["value"], color="k", linewidth=0.8)
-    left.plot([], [], color="k", linewidth=0.8, label="exact gradient")
+        left.plot(line["x"], line["value"], ":k", linewidth=1.2)
+    left.plot([], [], ":k", linewidth=1.2, label="exact gradient")
     for axes in panels.values():
         axes.legend(loc="upper right", **house.LEGEND)
     return picture

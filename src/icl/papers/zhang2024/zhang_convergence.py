@@ -166,7 +166,7 @@ def draw(table: Table) -> Picture:
     look: dict[str, Any] = {"band": plotting.deviation, "panel": "loss, isotropic", "markersize": 3}
     plotting.curves(axes_of["losses"], table, [points], "excess loss", **look)
     frame_over_time(axes_of["losses"], "excess loss", "both covariances")
-    for name, shown in (("distance, isotropic", LINES), ("losses", losses)):
+    for name, shown in (("distance, isotropic", LINES), ("losses", [losses[0], losses[1]._replace(marker="")])):
         axes_of[name].legend(handles=house.handles(shown), loc="lower left", **house.LEGEND)
     titles = {name: f"{MATRICES[name[:4]]}{name[4:]}" for name in SQUARES}
     house.signed_maps(axes_of, {name: table.matrix(name, "entry") for name in SQUARES}, titles, "Entry", 1.4)
