@@ -35,7 +35,7 @@ LOOKS: tuple[tuple[str, str, Any], ...] = (
 """Colour, marker and line style of the series of a picture, in order."""
 LINE: Mapping[str, Any] = {"linewidth": 1.5, "markersize": 4}
 """How a curve is drawn."""
-LEGEND: Mapping[str, Any] = {"fontsize": FONT, "frameon": False, "handlelength": 3}
+LEGEND: dict[str, Any] = {"fontsize": FONT, "frameon": False, "handlelength": 3}
 """How a legend looks: its lines are long enough to show dashes."""
 
 

@@ -166,8 +166,8 @@ def draw_rotation(table: Table) -> Picture:
     for method in house.styles({name: name for name in METHODS.values()}):
         distance, loss = axes[f"{method.series} A"], f"{method.series} loss"
         for style in house.styles(LABELS):
-            look = {"band": band, "panel": f"{method.series} {style.series[0]}", "linewidth": 1.5}
-            plotting.curves(distance, table, [style], "distance", **look)
+            panel = f"{method.series} {style.series[0]}"
+            plotting.curves(distance, table, [style], "distance", band=band, panel=panel, linewidth=1.5)
         house.over_training(distance, "Distance", method.label)
         # The methods take different numbers of iterations.
         losses, failed = table.curve(loss, "loss", "loss"), table.points(loss, "loss", "failed")["value"]
