@@ -295,6 +295,35 @@ def test_a_comparison_shows_every_run_and_names_zeros() -> None:
         compared.draw(axes.figure, table, numbers.assign(panel="elsewhere"))
 
 
+def test_a_comparison_counts_the_runs_that_rise_and_fall_if_some_do_either() -> None:
+    titles = []
+    for last in (0.1, 0.7):
+        values = np.array([[0.5, 0.1], [0.4, 0.0], [0.3, last]]).T
+        runs = rows("weight", range(3), values, x=[[1.0], [2.0]], panel="main", series="ours", statistic="point")
+        drawn = rows("weight", 0, values[:, 0], x=[1.0, 2.0], panel="main", series="ours", statistic="single")
+        axes, table = axes_of(runs, drawn, drawn_run(range(3), 0))
+        plotting.curves(axes, table, [STYLE], "weight")
+        titles.append(compared.draw(axes.figure, table, None).axes[0].get_title())
+    assert "runs" not in titles[0] and titles[1].endswith("(3 runs: 1 rise, 2 fall)")
+
+
+def test_the_series_of_one_axes_share_a_panel_where_they_would_be_too_many() -> None:
+    names = [f"series {number}" for number in range(compared.MOST)]
+    parts = [rows(ERROR, None, [0.1, 0.2], x=[0, 1], panel="main", series=n, statistic="exact") for n in names]
+    axes, table = axes_of(*parts)
+    styles = [Style(name, name, f"C{place}") for place, name in enumerate(names)]
+    plotting.curves(axes, table, styles, ERROR)
+    other = axes.figure.add_subplot(label="other")
+    plotting.curve(other, STYLE, [0, 1], [0.1, 0.2])
+    numbers = pd.DataFrame({"panel": "main", "series": names, "x": 0.5, "y": 0.15, "c": math.nan})
+    assert len(compared.draw(axes.figure, table, numbers).axes) == compared.MOST
+    numbers.loc[len(numbers)] = ["other", STYLE.series, 0.5, 0.15, math.nan]
+    picture = compared.draw(axes.figure, table, numbers)
+    assert [axes.get_title() for axes in picture.axes] == ["Main", f"other: {STYLE.label}"]
+    lines = [line for line in picture.axes[0].lines if line.get_gid() in names[: len(house.LOOKS)]]
+    assert len({str(line.get_linestyle()) for line in lines[:6]}) > 1 and len(picture.legends[0].texts) == 13
+
+
 def test_the_note_is_in_the_file_and_in_a_strip_below(table: Callable[[int], Table], tmp_path: Path) -> None:
     figure, note = draw(12, table(12)), "laptop scale, one of 20 seeds; reduced: 20 of 40 seeds, α' = 1"
     for name, below in (("noted.png", [note]), ("plain.png", []), ("noted.pdf", [note])):

@@ -1,12 +1,14 @@
 """Our runs beside the published numbers: does the published curve lie within our spread?
 
 Every series with published numbers has a panel, in which single runs are thin and grey, what the figure draws keeps its
-colour, and the published numbers are open marks on top.
+colour, and the published numbers are open marks on top. Where these would be too many panels, the series of one axes
+share a panel, with a line style and a mark for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +30,10 @@ KEY = {
 """What the picture shows, for a figure that draws one run, and for one that draws a summary."""
 RUNS = "runs"
 """The group id of single runs."""
+PALE = "0.85"
+"""The colour of single runs in a scatter, paler than that of lines because points of the figure hide among them."""
+MOST = 12
+"""The largest number of panels with one series each."""
 
 
 class Drawn(NamedTuple):
@@ -59,23 +65,31 @@ def draw(picture: Picture, table: Table, published: pd.DataFrame | None) -> Pict
         raise KeyError(f"no series {unknown}")
     every = not numbers or table.drawn_seed is not None
     shown = [one for name, one in drawn.items() if every or name in numbers]
-    columns = 2 if len(shown) == 4 else min(3 if len(shown) < 10 else 4, len(shown))
-    size = 1.4 if len(shown) < 3 else 1.0
-    names, pixels = [": ".join(one.name) for one in shown], (size * house.WIDTH, size * house.HEIGHT)
+    crowded = len(shown) > MOST
+    cells = _shared(shown) if crowded else [[one._replace(style=one.style._replace(line="-"))] for one in shown]
+    columns = 2 if len(cells) == 4 else min(3 if len(cells) < 10 else 4, len(cells))
+    size = 1.4 if len(cells) < 3 else 1.2 if crowded else 1.0
+    names, pixels = [": ".join(cell[0].name) for cell in cells], (size * house.WIDTH, size * house.HEIGHT)
     drawing, panels = house.panels(names, columns, size=pixels)
-    cells = list(zip(shown, panels.values(), strict=True))
-    for place, (one, axes) in enumerate(cells):
-        _prepare(axes, one)
-        _runs(axes, one, table)
-        _ours(axes, one)
-        if one.name in numbers:
-            _published(axes, one, numbers[one.name])
-        if place % columns and shown[place - 1].axes is one.axes:
+    placed = list(zip(cells, panels.values(), strict=True))
+    for place, (cell, axes) in enumerate(placed):
+        _prepare(axes, cell)
+        for one in cell:
+            _runs(axes, one, table)
+            _ours(axes, one)
+            if one.name in numbers:
+                _published(axes, one, numbers[one.name])
+        if place % columns and cells[place - 1][0].axes.get_ylabel() == cell[0].axes.get_ylabel():
             axes.set_ylabel("")
-        if any(below.axes.get_xlabel() == one.axes.get_xlabel() for below in shown[place + columns :][:1]):
+        below = cells[place + columns :][:1]
+        if any(other[0].axes.get_xlabel() == cell[0].axes.get_xlabel() for other in below):
             axes.set_xlabel("")
     for like in dict.fromkeys(one.axes for one in shown):
-        _hold([axes for one, axes in cells if one.axes is like], like)
+        _hold([axes for cell, axes in placed if cell[0].axes is like], like)
+    if crowded:
+        house.legend(drawing, list({one.style.series: one.style for cell in cells for one in cell}.values()))
+        for line in drawing.legends[0].get_lines():
+            line.set_markerfacecolor("w")
     return drawing
 
 
@@ -94,11 +108,23 @@ def series_of(axes: Any) -> Iterator[Drawn]:
         yield Drawn(Style(series, series, "C0"), np.array(tops), axes)
 
 
-def _prepare(axes: Axes, one: Drawn) -> None:
-    """Give a panel the scales, labels and, as far as there is room, ticks of the figure's axes, and its series' name.
+def _shared(shown: Sequence[Drawn]) -> list[list[Drawn]]:
+    """Return the series by their axes, with the line style and marker of the house style for each name."""
+    looks = dict(zip(dict.fromkeys(one.style.series for one in shown), cycle(house.LOOKS)))
+    cells: dict[Axes, list[Drawn]] = {}
+    for one in shown:
+        _, marker, line = looks[one.style.series]
+        cells.setdefault(one.axes, []).append(one._replace(style=one.style._replace(marker=marker, line=line)))
+    return list(cells.values())
+
+
+def _prepare(axes: Axes, cell: Sequence[Drawn]) -> None:
+    """Give a panel the scales, labels and, as far as there is room, ticks of the figure's axes, and its series' name,
+    or the figure's name of its axes if it shows several series.
 
     There are no letters, because the figure's panels may have some.
     """
+    one, several = cell[0], len(cell) > 1
     like, label = one.axes, one.style.series if one.style.label.startswith("_") else one.style.label
     axes.set(xscale=like.get_xscale(), yscale="log" if like.get_yscale() == "log" else "linear")
     every = slice(None, None, 1 + (len(like.get_xticks()) > 5))
@@ -106,23 +132,31 @@ def _prepare(axes: Axes, one: Drawn) -> None:
     axes.set_xlim(like.get_xlim())
     panel = plotting.panel_of(like)
     house.axis_labels(axes, like.get_xlabel() or like.figure.axes[0].get_xlabel(), like.get_ylabel())
-    axes.set_title(label if panel == "main" else f"{panel}: {label}", fontsize=house.FONT)
+    title = panel.capitalize() if several else label if panel == "main" else f"{panel}: {label}"
+    axes.set_title(title, fontsize=house.FONT)
     axes.set_title("", loc="left")
 
 
 def _runs(axes: Axes, one: Drawn, table: Table) -> None:
-    """Draw the single runs of a series in grey, of the observable that the figure draws."""
+    """Draw the single runs of a series in grey, of the observable that the figure draws.
+
+    Beside the drawn run the title says how many rise and how many fall, by their ends, if they differ in that.
+    """
     panel, series = one.name
     rows, curves = (f[(f["panel"] == panel) & (f["series"] == series)] for f in (table.runs, table.curves))
     if one.scatter is not None:
         others = rows[rows["seed"] != table.drawn_seed]
-        axes.scatter(others["x"], others["value"], color=GREY, s=3, zorder=0.5, gid=RUNS)
+        axes.scatter(others["x"], others["value"], color=PALE, s=3, zorder=0.5, gid=RUNS)
     for observable, curve in curves.groupby("observable", sort=False):
         values = curve.sort_values("x")["value"].to_numpy()
         # The figure may let a curve start at a value that the curve shares with others.
         if len(values) == len(one.points) and np.mean(values == one.points[:, 1]) > 0.5:
-            for _, run in rows[rows["observable"] == observable].sort_values("x").groupby("seed"):
+            runs = rows[rows["observable"] == observable].sort_values("x").groupby("seed")
+            for _, run in runs:
                 axes.plot(run["x"], run["value"], color=GREY, linewidth=0.6, zorder=1.2, gid=RUNS)
+            rises = runs["value"].last() - runs["value"].first()
+            if table.drawn_seed is not None and (up := sum(rises > 0)) and (down := sum(rises < 0)):
+                axes.set_title(f"{axes.get_title()} ({len(rises)} runs: {up} rise, {down} fall)", fontsize=house.FONT)
 
 
 def _ours(axes: Axes, one: Drawn) -> None:
@@ -130,18 +164,22 @@ def _ours(axes: Axes, one: Drawn) -> None:
     x, y = one.points.T
     if one.scatter is not None:
         colours = {"c": one.scatter.get_array(), "cmap": one.scatter.get_cmap()}
-        axes.scatter(x, y, s=18, marker=one.style.marker, gid=one.style.series, **colours)
+        axes.scatter(x, y, s=12, edgecolors="none", marker=one.style.marker, gid=one.style.series, **colours)
     else:
-        look = {"linestyle": "-", "marker": "", "clip_on": True} if len(x) > 1 else {"marker": ".", "clip_on": False}
+        look = {"marker": "", "clip_on": True} if len(x) > 1 else {"marker": ".", "clip_on": False}
         plotting.curve(axes, one.style, x, y, linewidth=1.5, markersize=6, **look)
 
 
 def _published(axes: Axes, one: Drawn, rows: pd.DataFrame) -> None:
     """Draw the published numbers of a series as open marks in its shape and colour, through which ours can be seen."""
     marker = OPEN.get(one.style.marker, one.style.marker) or "o"
-    edges = one.style.colour if one.scatter is None else one.scatter.to_rgba(rows["c"].to_numpy(dtype=float))
-    look: dict[str, Any] = {"facecolors": (1, 1, 1, 0.5), "linewidths": 1.0, "zorder": 4, "clip_on": False}
-    axes.scatter(rows["x"], rows["y"], 22, marker=marker, edgecolors=edges, gid=f"published {one.style.series}", **look)
+    look: dict[str, Any] = {"linewidths": 1.0, "zorder": 4, "clip_on": False, "gid": f"published {one.style.series}"}
+    if one.scatter is None:
+        look |= {"s": 22, "facecolors": (1, 1, 1, 0.5), "edgecolors": one.style.colour}
+    else:
+        # The colours are those of the epochs, so the size has to tell the published marks from ours.
+        look |= {"s": 55, "facecolors": "none", "edgecolors": one.scatter.to_rgba(rows["c"].to_numpy(dtype=float))}
+    axes.scatter(rows["x"], rows["y"], marker=marker, **look)
 
 
 def _hold(group: Sequence[Axes], like: Axes) -> None:
