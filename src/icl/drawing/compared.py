@@ -163,8 +163,8 @@ def _ours(axes: Axes, one: Drawn) -> None:
     """Draw what the figure draws, without marks if there are points enough for a line."""
     x, y = one.points.T
     if one.scatter is not None:
-        colours = {"c": one.scatter.get_array(), "cmap": one.scatter.get_cmap()}
-        axes.scatter(x, y, s=12, edgecolors="none", marker=one.style.marker, gid=one.style.series, **colours)
+        colours = {"c": one.scatter.get_array(), "cmap": one.scatter.get_cmap(), "edgecolors": "k", "linewidths": 0.4}
+        axes.scatter(x, y, s=26, marker=one.style.marker, gid=one.style.series, **colours)
     else:
         look = {"marker": "", "clip_on": True} if len(x) > 1 else {"marker": ".", "clip_on": False}
         plotting.curve(axes, one.style, x, y, linewidth=1.5, markersize=6, **look)
@@ -178,7 +178,7 @@ def _published(axes: Axes, one: Drawn, rows: pd.DataFrame) -> None:
         look |= {"s": 22, "facecolors": (1, 1, 1, 0.5), "edgecolors": one.style.colour}
     else:
         # The colours are those of the epochs, so the size has to tell the published marks from ours.
-        look |= {"s": 55, "facecolors": "none", "edgecolors": one.scatter.to_rgba(rows["c"].to_numpy(dtype=float))}
+        look |= {"s": 70, "facecolors": "none", "edgecolors": one.scatter.to_rgba(rows["c"].to_numpy(dtype=float))}
     axes.scatter(rows["x"], rows["y"], marker=marker, **look)
 
 
