@@ -156,9 +156,11 @@ class Plan(Config, Paths):
 
     def _endings(self, name: str) -> list[str]:
         """Return the suffixes of a figure's further pictures, which are targets too: a comparison with all runs and
-        published numbers, if there are such numbers or the figure draws a single run.
+        published numbers, if there are such numbers or the figure draws a single run of a published picture.
         """
-        return [COMPARED] if published_curves.can_be_drawn(name) or self.figure(name).draws_one_run else []
+        published = any(claim.kind != "ours" for claim in ledger.claims(name))
+        one_run = self.figure(name).draws_one_run and published
+        return [COMPARED] if published_curves.can_be_drawn(name) or one_run else []
 
     def targets(self, name: str) -> list[str]:
         """Return the target names of a figure: its name, its aliases and its further pictures."""

@@ -272,16 +272,17 @@ FACTORS = {
 @plotting.under_defaults
 def draw_factors(table: Table) -> Picture:
     """Draw a row of panels, one per varied constant, with bands over groups of queries."""
-    picture, panels = house.panels(
-        list(FACTORS), 4, "Error against the number of examples, for four values of a constant"
-    )
+    title = "Error against the number of examples, for four values of a constant"
+    picture, panels = house.panels(list(FACTORS), 4, title, (235, 235))
     for varied, axes in zip(FACTORS.values(), panels.values(), strict=True):
-        styles = house.styles({name: rf"$\{name}$" for name in varied.values})
+        styles = house.styles({name: f"{value:.1f}" for name, value in varied.values.items()})
         plotting.curves(axes, table, styles, ERROR, band=plotting.pale, **house.LINE)
         axes.set(yscale="log", ylim=(1e-3, 1), xlim=(0, 100))
         plotting.edge_arrows(axes)
-        house.axis_labels(axes, "examples", f"{varied.answer} error")
+        constant, _ = next(iter(varied.values)).split("=")
+        house.axis_labels(axes, "", "", rf"{varied.answer}, by $\{constant}$")
         house.name_curves(axes)
+    house.common_labels(picture, "Number of examples", "Error")
     return picture
 
 
