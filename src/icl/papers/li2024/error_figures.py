@@ -6,6 +6,7 @@ icl_generalisation: the one-layer model on unseen tasks and out-of-domain patter
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -20,7 +21,7 @@ from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained,
 from icl.models import estimators, transformer
 from icl.papers.li2024 import evaluation, trainings
 from icl.papers.li2024.evaluation import EvaluationPrompts
-from icl.papers.li2024.record import Look, error_axis, figure, held_out_loss, measure_errors
+from icl.papers.li2024.record import Look, Record, error_axis, figure, held_out_loss, measure_errors
 
 ENOUGH = 0.05
 """The error below which a context length counts as sufficient (figure 13, theorem 1)."""
@@ -112,8 +113,10 @@ FRACTION_STYLES = tuple(
 CLASSICAL_LENGTHS = tuple(range(6, 21, 2))
 CLASSICAL_PROMPTS = {"paper": 200, "laptop": 200, "smoke": 4}
 TIMES = 50
-"""The drawn run has 10,000 prompts. The published levels are multiples of 1 / 2,000; as many here would double the
-sampling error of the comparison."""
+"""Curves have 10,000 prompts for each run. The published levels are multiples of 1 / 2,000; as many here would double
+the sampling error of the comparison. Claims count CLASSICAL_PROMPTS."""
+NAMES = ("ICL", "Logistic", "SVM Gau.", "SVM Lin.", "1-NN", "3-NN")
+METHODS = tuple(Style(name, name, *look) for name, look in zip(NAMES, LOOKS, strict=True))
 
 
 def _by_method(runs: Runs) -> dict[str, np.ndarray]:
@@ -128,15 +131,22 @@ def _by_method(runs: Runs) -> dict[str, np.ndarray]:
     return wrong
 
 
+def measure_methods(runs: Trained, scale: str) -> Rows:
+    """Return the error curves of every run on TIMES as many prompts, and what the claims bound on the first of them."""
+    record = Record(single(runs))
+    test = record.runs.sweep.test
+    more = replace(test, prompts=TIMES * test.prompts)
+    of_each = [_by_method(record.runs.alone(run, more)) for run in range(len(record.seeds))]
+    wrong = {name: np.concatenate([of_run[name] for of_run in of_each], axis=1) for name in NAMES}
+    record.error_curves(wrong, _by_method, CLASSICAL_LENGTHS, times=TIMES)
+    return record.rows(_against_best({name: answers[..., : test.prompts] for name, answers in wrong.items()}))
+
+
 def _against_best(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
     """Return the error of the one-layer model less that of the best classical method, at the last length."""
     last = {series: answers[-1].mean(axis=-1) for series, answers in wrong.items()}
     best = min((errors for name, errors in last.items() if name != "ICL"), key=np.mean)
     return {"ICL error less the best classical error": last["ICL"] - best}
-
-
-NAMES = ("ICL", "Logistic", "SVM Gau.", "SVM Lin.", "1-NN", "3-NN")
-METHODS = tuple(Style(name, name, *look) for name, look in zip(NAMES, LOOKS, strict=True))
 
 
 # icl_generalisation
@@ -201,11 +211,10 @@ def draw_generalisation(table: Table) -> Picture:
 def _classical(name: str, fraction: float, top: float, highest: float, legend: tuple[Any, ...]) -> Figure:
     tested: dict[str, Any] = {"prompts": CLASSICAL_PROMPTS, "relevant_fraction_test": fraction}
     training = partial(trainings.sgd_training, **tested)
-    measure = partial(measure_errors, wrong_of=_by_method, claimed=_against_best, x=CLASSICAL_LENGTHS, times=TIMES)
     x = Axis("# of contexts or samples", (6, 20), range(8, 21, 4))
     edges, y = (130.18, 485.63, top, 431.72), error_axis(1e-3, highest)
     look = Look(520, edges, x, y, 22, legend, band=False, guide=True)
-    return figure(name, training, measure, ERROR, METHODS, look)
+    return figure(name, training, measure_methods, ERROR, METHODS, look)
 
 
 LEGEND12, LEGEND13 = (12, "lower left", (-0.017, -0.022), 0.728), (15, "upper right", (1.003, 1.009), 0.616)
