@@ -22,20 +22,30 @@ def label_of_layers(attention: list[Tensor], prompts: EvaluationPrompts) -> np.n
     return mean_label[torch.arange(len(best)), best].numpy()
 
 
+def typical(attention: list[Tensor], prompts: EvaluationPrompts, run: int) -> int:
+    """Return the prompt of a run on which the query's attention to its own pattern is nearest to the mean over prompts:
+    the one with the least sum over layers of the squared distance.
+    """
+    same = (prompts.patterns[run] == prompts.patterns[run, :, -1:]).double()
+    shares = torch.stack([(weights[run, :, -1] * same).sum(dim=-1) for weights in attention])
+    return int(((shares - shares.mean(dim=1, keepdim=True)) ** 2).sum(dim=0).argmin())
+
+
 def measure(runs: Trained, scale: str) -> Rows:
-    """Return maps for the drawn run on the first prompt; for every run, how often a layer's label is its answer."""
+    """Return maps for the drawn run on a typical prompt; for every run, how often a layer's label is its answer."""
     trained = single(runs)
     record, configs = Record(trained), trained.sweep.configs
     prompts = evaluation.in_domain(trained.sweep)
     tokens = prompts.tokens[..., : configs[0].feature_dimension + 1]
     logits, attention = stack.forward(trained.last(), tokens, configs, last_layer_whole=True)
     run, x = record.drawn, np.arange(1, tokens.shape[2] + 1)
+    shown = typical(attention, prompts, run)
     names = np.array([f"row {row:02d}" for row in x])[:, None]
     for number, weights in enumerate(attention, start=1):
         labels = {"panel": f"layer {number}", "series": names, "x": x}
-        record.parts.append(rows("attention weight", record.seeds[run], weights[run, 0].numpy(), **labels))
+        record.parts.append(rows("attention weight", record.seeds[run], weights[run, shown].numpy(), **labels))
     for name, values in (("pattern", prompts.patterns), ("label", prompts.labels)):
-        record.parts.append(rows(name, record.seeds[run], values[run, 0].numpy(), x=x, panel="prompt", series=name))
+        record.parts.append(rows(name, record.seeds[run], values[run, shown].numpy(), x=x, panel="prompt", series=name))
     agree = np.sign(label_of_layers(attention, prompts)) == np.sign(logits.numpy())
     return record.rows({"share of answers that one layer's label gives": agree.mean(axis=-1)})
 
