@@ -20,13 +20,9 @@ MEASURED = [
     if figure.name in NAMES
 ]
 DRAWN = {
-    "error on unseen tasks": ("Theorem 1\nunseen tasks", "Error"),
     "hinge loss on unseen tasks": ("Theorem 1\nunseen tasks", "Hinge loss"),
-    "error at S_1=1.1": ("Theorem 2\n$S_1 = 1.1$", "Error"),
-    "error at S_1=1.3": ("Theorem 2\n$S_1 = 1.3$", "Error"),
     "share of small neurons": ("Theorem 3\nsmall neurons", "Fraction"),
     "largest ratio of neighbouring norms": ("Theorem 3\nsorted row norms", "Largest step"),
-    "rise of the hinge loss without small neurons": ("Theorem 3\nwithout small ones", "Rise of the loss"),
     "least rise of the hinge loss per share of large neurons": ("Theorem 3\nper share of large", "Rise of the loss"),
     "share along the pattern": ("Proposition 1\nalong the pattern", "Fraction"),
     "attention at the end": ("Proposition 1\nattention", "Fraction"),
@@ -34,7 +30,14 @@ DRAWN = {
     "angle at the end, a_i > 0": ("Proposition 2\nlabel rows, $a_i > 0$", "Angle to $q$"),
 }
 """Observable -> the theorem or proposition about it, and the label of its axis."""
-LOGARITHMIC = ("Error", "Hinge loss")
+LOGARITHMIC = "Hinge loss"
+IN_WORDS = {
+    "error on unseen tasks": "Theorem 1, error on unseen tasks",
+    "error at S_1=1.1": "Theorem 2, error at $S_1 = 1.1$",
+    "error at S_1=1.3": "Theorem 2, error at $S_1 = 1.3$",
+    "rise of the hinge loss without small neurons": "Theorem 3, rise of the loss without small neurons",
+}
+"""Observable -> its name: nearly all runs have zero, so the picture says in how many instead of drawing them."""
 
 LEFT_OUT = (
     "drawn run",
@@ -57,7 +60,7 @@ def measure(runs: Trained, scale: str) -> Rows:
     for method, sweep in trainings.METHODS.items():
         seeds, found = runs[sweep].sweep.seeds, _facts(runs[sweep], scale)
         parts.append(facts(seeds, {f"{name}, {method}": of_runs for name, of_runs in found.items()}))
-        parts += [rows(name, seeds, found[name], panel=str(index), series=method) for index, name in enumerate(DRAWN)]
+        parts += [rows(name, seeds, found[name], panel=name, series=method) for name in (*DRAWN, *IN_WORDS)]
     return join(parts)
 
 
@@ -99,25 +102,33 @@ METHODS = house.styles({method: method for method in trainings.METHODS}, markers
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
-    """One panel per quantity and one dot per run, SGD beside Adam; losses are logarithmic, with zeros as "none"."""
-    names = [str(index) for index in range(len(DRAWN))]
+    """One panel per quantity and one dot per run, SGD beside Adam; the loss is logarithmic, with zeros as "none"."""
     title = "Quantities of the theorems at the end of training, one dot per run"
-    figure, panels = house.panels(names, 4, title, (195, 185))
-    none = house.below(table.runs.loc[table.runs["panel"].isin(names), "value"])
-    for (panel, axes), (observable, (heading, label)) in zip(panels.items(), DRAWN.items(), strict=True):
-        for place, style in enumerate(METHODS):
-            points = table.points(panel, style.series, observable).assign(x=place)
-            house.dots(axes, points, style, none if label in LOGARITHMIC else None)
+    figure, panels = house.panels(list(DRAWN), 4, title, (195, 205))
+    for observable, axes in panels.items():
+        heading, label = DRAWN[observable]
+        points = [table.points(observable, style.series, observable).assign(x=x) for x, style in enumerate(METHODS)]
+        none = house.below(join(points)["value"]) if label == LOGARITHMIC else None
+        for of_method, style in zip(points, METHODS, strict=True):
+            house.dots(axes, of_method, style, none)
         house.axis_labels(axes, "", label, heading)
         axes.set(xlim=(-0.5, 1.5), xticks=(0, 1), xticklabels=[style.label for style in METHODS])
-        if label in LOGARITHMIC:
+        if none:
             axes.set(yscale="log", ylim=(none, 1))
             plotting.none_tick(axes, none)
         else:
             low, high = axes.get_ylim()
             axes.set_ylim(min(low, 0), max(high, 1.05 if label == "Fraction" else 0.1))
-    house.common_labels(figure, x="Trained by")
+    words = [f"{words}: {_zeros(table, observable)}" for observable, words in IN_WORDS.items()]
+    house.common_labels(figure, x="\n".join(["Trained by", "", *words]))
     return figure
+
+
+def _zeros(table: Table, observable: str) -> str:
+    """Return in how many runs an observable is zero, and the largest value if it is not zero in all."""
+    values = np.concatenate([table.points(observable, style.series, observable)["value"] for style in METHODS])
+    largest = f", otherwise at most {values.max():.2g}" if values.any() else ""
+    return f"zero in {(values == 0).sum()} of {len(values)} runs{largest}"
 
 
 FIGURES = (Figure("icl_theorems", trainings.both_trainings, measure, draw),)
