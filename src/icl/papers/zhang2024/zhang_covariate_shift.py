@@ -125,12 +125,7 @@ def random_covariances(runs: Runs) -> list[Rows]:
 
 
 SCALE_COLOURS = (darkgrid.BLUE, darkgrid.ORANGE, darkgrid.GREEN, darkgrid.RED, darkgrid.PINK)
-OF_SCALES = [
-    (name, colour, style.marker)
-    for (name, colour), style in zip(
-        zip(SCALES, SCALE_COLOURS, strict=True), house.styles(dict.fromkeys(SCALES, ""), markers=True), strict=True
-    )
-]
+OF_SCALES = list(zip(SCALES, SCALE_COLOURS, (marker for _, marker, _ in house.LOOKS), strict=False))
 SCALED = [
     *(Style(f"{name}, theory", "", colour) for name, colour, _ in OF_SCALES),
     *(Style(f"{name}, prompts", name, colour, marker) for name, colour, marker in OF_SCALES),
