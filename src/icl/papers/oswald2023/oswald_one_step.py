@@ -156,7 +156,7 @@ def draw(table: Table) -> Picture:
     figure, panels = plotting.panels((930, 655), EDGES)
     draw_losses(panels["A"], table)
     draw_alignment(panels["B"], table)
-    oswald_trained_layer.draw_marks(panels["C"], table, dot=7)
+    oswald_trained_layer.draw_marks(panels["C"], table)
     x = Axis("Num datapoints / Input dim", (2.75, 52.25), trainings.SIZES)
     plotting.frame(panels["C"], x, Axis("Loss", (0.055, 1.085), (0.2, 0.4, 0.6, 0.8, 1)), font=12, ticks=11)
     oswald_trained_layer.draw_panel_d(panels["D"], table, font=12, ticks=11)

@@ -67,8 +67,13 @@ FINAL_LOSS = "loss after training"
 # As published, but for a pale triangle, on which the other marks are seen in grey print.
 MARKS: dict[Style, dict[str, Any]] = {
     Style("GD", "GD", GREEN, "v", "none"): {"markersize": 12, "markerfacecolor": PALE_GREEN, "zorder": 2},
-    Style("Interpolated", "Interpolated", PINK, "o", "none"): {"markeredgecolor": "w", "zorder": 2.2},
-    Style("Trained TF", "Trained TF", PURPLE, "+", "none"): {"markersize": 12, "markeredgewidth": 1.8, "zorder": 2.1},
+    Style("Interpolated", "Interpolated", PINK, "o", "none"): {
+        "markersize": 5,
+        "markeredgecolor": "w",
+        "markeredgewidth": 0.5,
+        "zorder": 2.2,
+    },
+    Style("Trained TF", "Trained TF", PURPLE, "+", "none"): {"markersize": 16, "markeredgewidth": 1.8, "zorder": 2.1},
 }
 
 
@@ -109,7 +114,7 @@ def draw_larger_inputs(table: Table) -> Picture:
 
 def draw_panel_d(axes: Axes, table: Table, font: float, ticks: float) -> None:
     """Draw panel D of the talk's page 18, with the loss of gradient descent without clipping."""
-    draw_marks(axes, table, dot=7)
+    draw_marks(axes, table)
     no_clip = Style("GD, no clip", "GD without clip", "0.35", line=":")
     plotting.curves(axes, table, [no_clip], FINAL_LOSS, linewidth=1.5, zorder=1.9)
     axes.axvline(1, color="0.6", linestyle="--", linewidth=0.8)
@@ -120,13 +125,10 @@ def draw_panel_d(axes: Axes, table: Table, font: float, ticks: float) -> None:
     axes.set_title("Test on larger inputs", fontsize=font)
 
 
-def draw_marks(axes: Axes, table: Table, dot: float = 4.5) -> None:
-    """Draw the three layers as published, as overlapping marks without lines, in axes without a full box.
-
-    dot : size of the mark of the interpolated layer
-    """
+def draw_marks(axes: Axes, table: Table) -> None:
+    """Draw the three layers as published, as overlapping marks without lines, in axes without a full box."""
     for style, look in MARKS.items():
-        plotting.curves(axes, table, [style], FINAL_LOSS, **{"markersize": dot, **look})
+        plotting.curves(axes, table, [style], FINAL_LOSS, **look)
     axes.spines[["top", "right"]].set_visible(False)
 
 
