@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from snakemake.logging import logger
 from snakemake.utils import min_version
 
 try:
@@ -20,6 +21,7 @@ try:
     from icl.report.command_line import name_strays
     from icl.pipeline.config import check_typed
     from icl.pipeline.plan import Plan, check_reach, requested_figures
+    from icl.pipeline.screen import Screen
     from icl.report.gallery import expected_costs
 except ModuleNotFoundError as error:
     sys.exit(
@@ -31,6 +33,13 @@ min_version("9.0")
 environment.adopt(environment.known(os.environ))
 sys.stdout.reconfigure(errors="replace")
 name_strays()
+SCREEN = Screen(
+    logger,
+    lambda: workflow.is_main_process
+    and workflow.executor_plugin is not None
+    and workflow.local_exec
+    and not (workflow.dryrun or workflow.touch or workflow.output_settings.verbose),
+)
 if set("{}") & set(os.getcwd()):
     sys.exit(
         f"folder {os.getcwd()}: Snakemake takes braces for wildcards; rename the folder"
@@ -122,10 +131,19 @@ wildcard_constraints:
     figure="|".join(PLAN.figures),
 
 
+onsuccess:
+    SCREEN.end()
+
+
 onerror:
-    print(
-        "not everything was made; what was made is kept, and the same command continues",
-        file=sys.stderr,
+    # Snakemake records a failed job's outputs, which are those of an earlier run, as made by it.
+    for job in workflow.scheduler.failed:
+        workflow.persistence.started(job)
+    SCREEN.end(
+        "stopped; trainings saved their state"
+        if SCREEN.stopped
+        else "not everything was made; what was made is kept",
+        "run the same command again to continue",
     )
 
 

@@ -12,14 +12,14 @@ for name in PLAN.figures:
         output:
             pictures=[
                 report(
-                    picture,
+                    update(picture),
                     caption="../report/figure.rst",
                     category=ledger.of_figure(name).title,
                     labels={"figure": name, "picture": Path(picture).stem},
                 )
                 for picture in PLAN.pictures(name)
             ],
-            record=PLAN.record_file(name),
+            record=update(PLAN.record_file(name)),
         log:
             f"{RESULTS}/logs/draw/{name}.log",
         benchmark:

@@ -25,7 +25,7 @@ rule measure:
     input:
         lambda w: PLAN.run_files(w.figure),
     output:
-        f"{RESULTS}/tables/{{figure}}.parquet",
+        update(f"{RESULTS}/tables/{{figure}}.parquet"),
     log:
         f"{RESULTS}/logs/measure/{{figure}}.log",
     benchmark:
@@ -47,7 +47,7 @@ rule judge:
         f"{RESULTS}/tables/{{figure}}.parquet",
         lambda w: PLAN.published_files(w.figure),
     output:
-        f"{RESULTS}/verdicts/{{figure}}.json",
+        update(f"{RESULTS}/verdicts/{{figure}}.json"),
     log:
         f"{RESULTS}/logs/judge/{{figure}}.log",
     benchmark:
