@@ -143,6 +143,7 @@ docs: env
 	find .cache/site -name report.html -exec sed -E -i.md 's#(href="\.\./(docs|gallery)/[a-z]+)\.md"#\1.html"#g' {} +
 	find .cache/site -name report.html.md -delete
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet --site-dir "$$SITE"
+	@echo "site      $$SITE/index.html; a browser opens it from the file"
 
 # A figure with default and changed constants, side by side.
 whatif: env

@@ -122,10 +122,15 @@ def verdicts(
     found = results.on_disk(plan, names or plan.figures)
     judged = {name: cards.of_record(record) for name, record in found.records.items()}
     held = gallery.held(plan, judged)
-    changes = compare.changes({name: found.records[name] for name in held}, held)
-    differ = [one for one in changes if one.ours and one.theirs and one.our_outcome != one.their_outcome]
+    changes = {name: list(compare.changes({name: found.records[name]}, {name: held[name]})) for name in held}
+    both = [one for part in changes.values() for one in part if one.ours and one.theirs]
+    differ = [one for one in both if one.our_outcome != one.their_outcome]
+    agreement: dict[str, list[str]] = {}
+    for name in judged:
+        said = compare.agreement(changes[name]) if name in held else "has no verdict at this scale and with these seeds"
+        agreement.setdefault(said, []).append(name)
     text = wording.rendered(
-        "verdicts.txt.j2", plan=plan, judged=judged, names=names, found=found, differ=differ,
+        "verdicts.txt.j2", plan=plan, judged=judged, names=names, found=found, differ=differ, agreement=agreement,
         counts=cards.counts([card for of_figure in judged.values() for card in of_figure]),
     )  # fmt: skip
     data = {"verdicts": list(found.records.values()), "missing": found.missing, "problems": found.problems}
@@ -235,6 +240,8 @@ def verify_results(config: Config, everything: Annotated[bool, typer.Option("--a
     names = [name for name in plan.figures if everything or any(Path(path).exists() for path in plan.own_files(name))]
     problems = list(verify.figures(plan, names))
     print("\n".join([*problems, f"{len(names)} figures checked, {len(problems)} problems"]))
+    if everything and not problems:
+        print(f"pictures  {plan.pictures_folder}/\nnext      `make verdicts`, `make compare`, `make report`")
     raise typer.Exit(bool(problems))
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from icl.core import arithmetic
@@ -100,6 +100,13 @@ def summary(found: Iterable[Change]) -> str:
     return f"{head}\n\n{markdown(news)}" if news else head
 
 
+def agreement(found: Collection[Change]) -> str:
+    """Return in words whether two sets of verdicts have the same values."""
+    if all(one.kind == SAME and not one.largest for one in found):
+        return "identical in every value"
+    return f"not identical, {len(changed_verdicts(found))} verdicts changed"
+
+
 def beside(ours: Mapping[str, Mapping[str, Any]], gallery: Mapping[str, Mapping[str, Any]]) -> str:
     """Return every bound of our figures beside the gallery's, whether all numbers are identical, and both machines."""
     parts = []
@@ -108,8 +115,7 @@ def beside(ours: Mapping[str, Mapping[str, Any]], gallery: Mapping[str, Mapping[
             parts.append(f"{name}: the gallery has no verdict at this scale and with these seeds")
             continue
         found = list(changes({name: record}, {name: gallery[name]}))
-        same = all(one.kind == SAME and not one.largest for one in found)
-        said = "identical in every value" if same else f"not identical, {len(changed_verdicts(found))} verdicts changed"
+        said = agreement(found)
         machines = _machines(*(side.get("about", {}).get("arithmetic") for side in (record, gallery[name])))
         parts.append(f"{name}: {said}\n\n{markdown(found, 'here', 'gallery')}\n\n{machines}")
     return "\n\n".join(parts) or "no figure is at hand: name one with FIGURE"
