@@ -114,7 +114,7 @@ class Record:
 
 
 def measure_errors(
-    runs: Trained, scale: str, wrong_of: Callable[[Runs], Answers], claimed: Any, x: Sequence[int], times: int = GROUPS
+    runs: Trained, scale: str, wrong_of: Callable[[Runs], Answers], claimed: Any, x: Sequence[int]
 ) -> Rows:
     """Error curves of a figure with a single training, and what its claims bound.
 
@@ -122,7 +122,7 @@ def measure_errors(
     """
     record = Record(single(runs))
     wrong = wrong_of(record.runs)
-    record.error_curves(wrong, wrong_of, x, times=times)
+    record.error_curves(wrong, wrong_of, x)
     return record.rows(claimed(wrong))
 
 
