@@ -145,7 +145,7 @@ docs: env
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet --site-dir "$$SITE"
 	@echo "site      $$SITE/index.html; a browser opens it from the file"
 
-# A figure with default and changed constants, side by side.
+# A figure with default and changed constants in one picture.
 whatif: env
 	@$(if $(and $(FIGURE),$(SET)),,echo "make whatif FIGURE=figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}'" >&2; exit 2)
 	@$(if $(SNAKEMAKE_ARGS),echo 'make whatif takes FIGURE and SET and SCALE but no SNAKEMAKE_ARGS' >&2; exit 2)
