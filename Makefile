@@ -47,8 +47,9 @@ OWN := first help env paper docs test test-all test-browser test-slurm lint benc
 export TARGETS := $(filter-out $(OWN),$(MAKECMDGOALS))
 .PHONY: $(OWN)
 
-# make takes any name=value; these are given by mistake.
-$(foreach name,scale set figure paper,$(if $(filter command,$(origin $(name))),$(error $(name)=...: write it in capitals)))
+# make takes any name=value; another one is a mistake, such as scale=smoke.
+$(foreach name,$(filter-out $(GIVEN),$(.VARIABLES)),$(if $(filter command,$(origin $(name))),\
+  $(error $(name)=...: has no use here; in capitals, make takes $(GIVEN))))
 
 first:
 	@echo 'make figure12              make one figure and print its verdicts'

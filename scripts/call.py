@@ -36,6 +36,11 @@ def main() -> None:
     given = words(variable)
     if command[0].endswith("snakemake"):
         given = with_settings(given)
+        for word, after in zip(given, [*given[1:], ""], strict=False):
+            # Snakemake takes a profile that does not exist for an empty one.
+            name = (word.partition("=")[2] or after) if word.startswith("--workflow-profile") else "."
+            if not os.path.exists(name) and not os.path.exists(os.path.join("profiles", name)):
+                sys.exit(f"profile {name!r}: no such profile; see profiles/")
         if options := [word for word in command[1:] if word.startswith("-")]:
             sys.exit(f"{' '.join(options)}: is no target; SNAKEMAKE_ARGS takes options")
     os.execvp(command[0], [*command, *given])

@@ -181,10 +181,12 @@ def test_make_takes_the_first_working_python(folder: Path) -> None:
     assert refused.startswith("make env: no Python 3.11 or later") and refused.endswith("in PYTHON=python3.11")
 
 
-def test_make_notices_a_variable_in_small_letters() -> None:
-    for given in ("scale=smoke", "figure=figure9"):
+def test_make_names_a_variable_that_has_no_use() -> None:
+    for given in ("scale=smoke", "figure=figure9", "Scale=smoke", "SCAEL=smoke", "SEEDS=3"):
         done = make("-C", str(ROOT), "-n", "figure9", given)
-        assert done.returncode == 2 and "write it in capitals" in done.stderr
+        assert done.returncode == 2 and f"{given.partition('=')[0]}=...: has no use here" in done.stderr
+    done = make("-o", "env", "figure9", "SNAKEMAKE_ARGS=--workflow-profile profiles/slrum", "-C", str(ROOT))
+    assert "profile 'profiles/slrum': no such profile" in done.stderr
 
 
 def test_the_cpu_build_of_torch_is_tried_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,7 @@ def of_li(**constants: object) -> dict[str, Any]:
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"scale": "huge"}, "scale = 'huge': must be one of paper, workstation, laptop, smoke"),
+    ({"scale": "Smoke"}, "laptop, smoke; try smoke"),
     ({"scael": "smoke"}, "config: has no key 'scael'; try scale"),
     ({"sedds": 3}, "has no key 'sedds'; try seeds"),
     ({"shards": -1}, "shards = -1: must be a whole number from 0 to 10,000"),
@@ -154,6 +155,8 @@ def test_every_number_means_the_same_in_yaml_and_in_the_config() -> None:
 
 @pytest.mark.parametrize(("words", "entries", "problem"), [
     (["--config=seeds=2", "--config", "scale=smoke"], [], "--config: is given twice"),
+    (["figure9", "--workflow-profile", "profiles/slrum"], [], "profile 'profiles/slrum': no such profile; try"),
+    (["figure9", "--workflow-profile=slrum"], [], "profile 'slrum': no such profile; try"),
     (["-Cseeds=2", "-n", "-C", "scale=smoke"], [], "--config: is given twice"),
     (["-nC", "seeds=2", "--config", "scale=smoke"], [], "--config: is given twice"),
     ([], ["seeds=2", "seeds=3"], "--config seeds=2: the key 'seeds' is repeated"),

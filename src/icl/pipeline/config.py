@@ -17,6 +17,7 @@ from icl.core.sweep import Overrides, checked
 
 LARGEST = {"shards": 10_000, "first_seed": 1_000_000, "seeds": 100_000}
 """The largest value of each number in a config; the least is 0."""
+PROFILES = ("profiles/default", "profiles/slurm")
 FOR_TARGETS = ("against", "only")
 """Keys of the workflow's config that no result depends on; both are texts."""
 
@@ -35,7 +36,9 @@ class Config:
     def __post_init__(self) -> None:
         """Raise ConstantError for a value that names no folder of results: no path or option may come from a config."""
         if self.scale not in SCALES:
-            raise ConstantError(f"scale = {self.scale!r}: must be one of {', '.join(SCALES)}")
+            like = str(self.scale).lower()
+            near_one = f"; try {like}" if like in SCALES else ""
+            raise ConstantError(f"scale = {self.scale!r}: must be one of {', '.join(SCALES)}{near_one}")
         # Snakemake would read digits, True and nan as something else than text.
         word = r"(?!(?i:true|false|inf|infinity|nan)$)([A-Za-z][\w-]{0,40})?"
         if not isinstance(self.variant, str) or not re.fullmatch(word, self.variant, re.ASCII):
@@ -124,12 +127,18 @@ def _check_names(model: str, values: Collection[str]) -> None:
 
 def check_typed(words: Iterable[str], entries: Iterable[str], files: Iterable[str | Path]) -> None:
     """Raise ConstantError for a config that Snakemake would read otherwise than it is written: with a repeated key, an
-    ambiguous number, or a second --config, which replaces the first.
+    ambiguous number, a second --config, which replaces the first, or a profile that does not exist.
 
     words : of the command line; entries : key=value of its last --config; files : of its --configfile, and others
     """
+    words = list(words)
     if len([word for word in words if re.match(r"--config(=|$)|-\w*C", word)]) > 1:
         raise ConstantError("--config: is given twice, and Snakemake reads only the last one; join them")
+    for word, after in zip(words, [*words[1:], ""], strict=False):
+        option, _, value = word.partition("=")
+        name = value or after
+        if option == "--workflow-profile" and not any(Path(one, name).exists() for one in (".", "profiles")):
+            raise ConstantError(f"profile {name!r}: no such profile; try {near(name, PROFILES)}")
     for file in map(Path, files):
         plain_yaml.load(file.read_text(encoding="utf-8"), str(file))
     given = [entry.partition("=")[::2] for entry in entries]
