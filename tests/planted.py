@@ -6,12 +6,14 @@ tests/papers/<paper>/planted.py defines
     PLANTED         claim -> observable of a bound -> the violation that contradicts this bound
     UNTRAINED_HOLD  claims that untrained weights may support, with the reason
 
-tests/papers/test_planted.py tries every violation, and `python -m tests.planted` writes the list that the pages show.
+tests/papers/test_planted.py tries every violation, and `python -m tests.planted` writes the list that the pages show; with
+the key of a paper, `python -m tests.planted li2024`, only its part.
 """
 
 import dataclasses
 import importlib
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -129,10 +131,14 @@ def estimates(key: str, claim: str, observable: str) -> tuple[Part, Part]:
     return part, control
 
 
-def written() -> dict[str, dict[str, dict[str, Any]]]:
-    """Claim -> observable -> the violation in words, and the estimates with it and without, to two digits."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
-    for key, claim, observable in cases():
+def written(*keys: str) -> dict[str, dict[str, dict[str, Any]]]:
+    """Claim -> observable -> the violation in words, and the estimates with it and without, to two digits.
+
+    keys : the papers to try, by default all; the violations of the others stay as they are in the list
+    """
+    stored, known = json.loads(LIST.read_text(encoding="utf-8")), listed()
+    found = {claim: stored[claim] for claim in stored if claim in known} if keys else {}
+    for key, claim, observable in (case for case in cases() if not keys or case[0] in keys):
         pair = [float(f"{part.estimate:.2g}") for part in estimates(key, claim, observable)]
         about = {"what": listed()[claim][observable], "with": pair[0], "without": pair[1]}
         found.setdefault(claim, {})[observable] = about
@@ -140,4 +146,4 @@ def written() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 if __name__ == "__main__":
-    LIST.write_text(json.dumps(written(), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    LIST.write_text(json.dumps(written(*sys.argv[1:]), indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -93,9 +93,9 @@ class Faulty(Workflow):
 
 
 def ran(output: str) -> list[str]:
-    """Return the jobs that Snakemake ran (or would run): `train 0of2`, `measure` ..., in alphabetical order."""
-    jobs = re.findall(r"^(?:local)?rule (\w+):$(.*?)(?:^\[|\Z)", output, flags=re.MULTILINE | re.DOTALL)
-    return sorted(" ".join([rule, *re.findall(r"shard=(\w+)", about)]) for rule, about in jobs)
+    """Return the jobs that Snakemake ran: `train 0of2`, `measure` ..., in alphabetical order."""
+    jobs = re.findall(r"^\d\d:\d\d:\d\d (\w+)(.*)$", output, flags=re.MULTILINE)
+    return sorted(" ".join([rule, *re.findall(r"\d+of\d+", about)]) for rule, about in jobs)
 
 
 @pytest.fixture(scope="module")
@@ -332,6 +332,31 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     done = folder.run(folder.command())
     assert done.returncode == 0 and folder.problems() == "", done.stdout
     return folder
+
+
+def test_a_failed_job_keeps_the_results_of_an_earlier_run(tmp_path: Path, finished: Folder) -> None:
+    """They stay due, and the last line is ours."""
+    folder = Folder(tmp_path / "copy")
+    for name in ("results", "figures", ".snakemake"):
+        shutil.copytree(finished.folder / name, folder.folder / name)
+    before = {path: path.read_bytes() for path in folder.results()}
+    folder.module.write_text(
+        folder.code + NEGATED.replace("return one.m", "raise ValueError('a bug')\n        return one.m")
+    )
+    for jobs in (["measure"], ["measure"]):
+        done = folder.run(folder.command())
+        assert done.returncode != 0 and ran(done.stdout) == jobs and "  | ValueError: a bug\n" in done.stdout
+        assert done.stdout.endswith("\nrun the same command again to continue\n"), done.stdout
+        assert {path: path.read_bytes() for path in folder.results()} == before
+    folder.module.write_text(folder.code)
+    folder.published.write_text("no numbers")
+    done = folder.run([*folder.command(), "--jobs", "1"])
+    assert done.returncode != 0 and {path: path.read_bytes() for path in folder.results()}.keys() == before.keys()
+    folder.published.write_text(folder.data)
+    done = folder.run([sys.executable, "-m", "snakemake", EDITED, "--config", "scale=smoke", "shards=1"])
+    assert done.returncode == 0 and folder.problems() == "", done.stdout
+    assert done.stdout.splitlines()[-1] == f"          `python -m icl show {EDITED}` explains the claims"
+    assert "next      verdicts at the smoke scale are always inconclusive" in done.stdout
 
 
 def fresh_verdicts(folder: Folder, path: Path) -> dict[str, Any]:

@@ -54,10 +54,12 @@ def test_new_touches_its_files_and_the_ledger_alone_and_undo_restores_them(tree:
     entries = tree.folder / folder / "claims.yaml"
     edited = entries.read_text().replace("  - id: ZHANG-LOSS", "  - id: Z-OTHER").replace("ZT9", "ZT99")
     entries.write_text(edited)
-    (tree.folder / "results/smoke/tables").mkdir(parents=True)
-    (tree.folder / "results/smoke/tables/zhang_loss.parquet").touch()
+    left = ["tables/zhang_loss.parquet", "logs/train/zhang_loss.0of1.log", "logs/show/zhang_loss_compared.log"]
+    for made in left:
+        (tree.folder / "results/smoke" / made).parent.mkdir(parents=True, exist_ok=True)
+        (tree.folder / "results/smoke" / made).touch()
     told = tree("icl", "new", "undo")
-    assert "left     .cache/zhang_loss.py " in told and "left     results/smoke/tables/zhang_loss.parquet " in told
+    assert all(f"left     {one} " in told for one in (".cache/zhang_loss.py", *(f"results/smoke/{p}" for p in left)))
     assert entries.read_text() == before[f"{folder}/claims.yaml"].decode().replace("ZT9", "ZT99") and not path.exists()
     entries.write_bytes(before[f"{folder}/claims.yaml"])
     shutil.rmtree(tree.folder / "results")
@@ -110,7 +112,8 @@ def test_a_new_figure_passes_the_contracts_and_is_a_target(tree: Tree, words: st
     said = tree("icl", "review", name, code=1)
     assert said.count("\npassed  ") == 4, said
     violations = f"tests/papers/{key}/planted.py"
-    assert "FAILED  `python -m tests.planted`, then `make gallery_text` was run" in said
+    assert f"FAILED  `python -m tests.planted {key}`, then `make gallery_text` was run" in said
     assert f"FAILED  every claim has a violation in {violations}; {claim} has none" in said
     said = tree("snakemake", name, "--config", "scale=smoke")
     assert f"figures/smoke/{name}.png" in said and "INCONCLUSIVE" in said
+    assert ("2 trainings" in said) == ("--no-training" not in words)

@@ -41,7 +41,7 @@ class Screen:
         self.stopped |= text.startswith(STOPPED)
         if self.ended or not self.runs():
             return not self.ended
-        if self.stopped:
+        if self.stopped or text.startswith("Exiting because"):
             return False
         if line := self.brief(event, text, vars(record)):
             print(line, file=sys.stderr, flush=True)

@@ -204,7 +204,7 @@ def review(figure: str) -> None:
     passed = {
         " ".join(step): not subprocess.run([sys.executable, "-m", *step], check=False).returncode for step in steps
     }
-    advice = f"`python -m tests.planted`, then `make gallery_text` was run: {' '.join(PAGES)}"
+    advice = f"`python -m tests.planted {ledger.paper_of(name)}`, then `make gallery_text` was run: {' '.join(PAGES)}"
     passed[advice] = passed.pop(" ".join(steps[-1]))
     violations = Path("tests/papers", ledger.paper_of(name), "planted.py")
     text = violations.read_text(encoding="utf-8") if violations.is_file() else ""

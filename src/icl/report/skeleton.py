@@ -77,7 +77,9 @@ def undo() -> tuple[list[Path], list[Path]]:
     LAST.unlink()
     violations = Path("tests/papers", ledger_file.parent.name, "planted.py")
     kept = [LAST.with_name(path.name) for path in modules] + [violations] * (name in _text(violations))
-    patterns = (f"results/*/*/{name}.*", f"results/*/runs/{name}", f"figures/*/{name}[._]*", f"gallery/{name}[._]*")
+    patterns = [f"{top}/**/{one}.*" for top in ("results", "figures", "gallery") for one in (name, f"{name}_compared")]
+    patterns += [f"results/*/runs/{name}", f"figures/*/{name}_whatif.png"]
+    patterns += [f"results/*/logs/show/{ledger_file.parent.name}.log"] * (not ledger_file.exists())
     made = [path for pattern in patterns for path in sorted(Path().glob(pattern))]
     return list(files), [path for path in [*kept, *made] if path.exists()]
 
