@@ -6,8 +6,8 @@ tests/papers/<paper>/planted.py defines
     PLANTED         claim -> observable of a bound -> the violation that contradicts this bound
     UNTRAINED_HOLD  claims that untrained weights may support, with the reason
 
-tests/papers/test_planted.py tries every violation, and `python -m tests.planted` writes the list that the pages show; with
-the key of a paper, `python -m tests.planted li2024`, only its part.
+tests/papers/test_planted.py tries every violation, and `python -m tests.planted` writes the list that the pages show,
+or `python -m tests.planted li2024` only the part of one paper.
 """
 
 import dataclasses
