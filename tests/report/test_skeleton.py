@@ -1,11 +1,13 @@
 """`new` writes a complete target, changes no other file, and can be undone."""
 
+import re
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
-from conftest import Workflow
+from conftest import ROOT, Workflow
 
 from icl.core import folders
 from icl.core.config import ConstantError
@@ -81,6 +83,20 @@ def test_every_paper_can_take_a_figure(monkeypatch: pytest.MonkeyPatch, tmp_path
     before, after = ledger.of_paper(key), ledger.read(tmp_path / key / "claims.yaml")
     assert set(after.figures) - set(before.figures) == {"a_new_figure"}
     assert after.claims[:-1] == before.claims and after.claims[-1].figure == "a_new_figure"
+
+
+def test_the_example_in_the_documentation_is_what_new_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its violation names the claim and the bound; the lines of the other two places are in the new files."""
+    made: dict[Path, str] = {}
+    monkeypatch.setattr(skeleton, "_written", made.update)
+    skeleton.paper("garcia2025")
+    text = (ROOT / "docs/adding.md").read_text(encoding="utf-8")
+    measured, claim, violations = re.findall(r"```(?:python|yaml)\n(.*?)```", text, re.DOTALL)
+    written = {line.strip() for text in made.values() for line in text.splitlines()}
+    assert measured.strip() in " ".join(written)
+    assert {line.strip() for line in claim.splitlines()} - {""} <= written
+    compile(textwrap.dedent(violations), "planted.py", "exec")
+    assert 'PLANTED = {"GARCIA2025-TRAINING": {"last loss over first loss"' in violations
 
 
 @pytest.mark.parametrize(("name", "reason"), [
