@@ -140,9 +140,11 @@ onerror:
     for job in workflow.scheduler.failed:
         workflow.persistence.started(job)
     SCREEN.end(
-        "stopped; trainings saved their state"
-        if SCREEN.stopped
-        else "not everything was made; what was made is kept",
+        (
+            "stopped; trainings saved their state"
+            if SCREEN.stopped
+            else "not everything was made; what was made is kept"
+        ),
         "run the same command again to continue",
     )
 
