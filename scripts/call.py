@@ -37,9 +37,9 @@ def main() -> None:
     if command[0].endswith("snakemake"):
         given = with_settings(given)
         for word, after in zip(given, [*given[1:], ""], strict=False):
-            # Snakemake takes a profile that does not exist for an empty one.
-            name = (word.partition("=")[2] or after) if word.startswith("--workflow-profile") else "."
-            if not os.path.exists(name) and not os.path.exists(os.path.join("profiles", name)):
+            # Without a profile Snakemake asks for --cores, before it reads any file that could name the mistake.
+            name = (word.partition("=")[2] or after) if word.startswith("--workflow-profile") else "none"
+            if name != "none" and not os.path.exists(name):
                 sys.exit(f"profile {name!r}: no such profile; see profiles/")
         if options := [word for word in command[1:] if word.startswith("-")]:
             sys.exit(f"{' '.join(options)}: is no target; SNAKEMAKE_ARGS takes options")

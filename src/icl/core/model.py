@@ -10,7 +10,6 @@ from typing import Any
 
 from icl.core.lazy import Tensor
 
-Tensors = Mapping[str, Tensor]
 Configs = Sequence[Any]
 
 

@@ -131,7 +131,9 @@ def _amounts(sweep: Sweep) -> dict[str, str]:
             if field.name not in ("seed", "steps"):
                 values = dict.fromkeys(getattr(part, field.name) for part in parts)
                 words = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
-                amounts[field.name.replace("_", " ") + suffix] = ", ".join(words)
+                # A constant prompts_test is "prompts of the test".
+                name = field.name.removesuffix("_test") if suffix else field.name
+                amounts[(name + suffix).replace("_", " ")] = ", ".join(words).replace("_", " ")
     return amounts
 
 

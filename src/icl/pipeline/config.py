@@ -17,7 +17,7 @@ from icl.core.sweep import Overrides, checked
 
 LARGEST = {"shards": 10_000, "first_seed": 1_000_000, "seeds": 100_000}
 """The largest value of each number in a config; the least is 0."""
-PROFILES = ("profiles/default", "profiles/slurm")
+PROFILES = ("profiles/default", "profiles/slurm", "none")
 FOR_TARGETS = ("against", "only")
 """Keys of the workflow's config that no result depends on; both are texts."""
 
@@ -37,8 +37,8 @@ class Config:
         """Raise ConstantError for a value that names no folder of results: no path or option may come from a config."""
         if self.scale not in SCALES:
             like = str(self.scale).lower()
-            near_one = f"; try {like}" if like in SCALES else ""
-            raise ConstantError(f"scale = {self.scale!r}: must be one of {', '.join(SCALES)}{near_one}")
+            advice = f"; try {like}" if like in SCALES else ""
+            raise ConstantError(f"scale = {self.scale!r}: must be one of {', '.join(SCALES)}{advice}")
         # Snakemake would read digits, True and nan as something else than text.
         word = r"(?!(?i:true|false|inf|infinity|nan)$)([A-Za-z][\w-]{0,40})?"
         if not isinstance(self.variant, str) or not re.fullmatch(word, self.variant, re.ASCII):
@@ -53,7 +53,7 @@ class Config:
 
     @classmethod
     def of(cls, config: object) -> Self:
-        """Return the plan of a workflow config.
+        """Return the checked config.
 
         Raises ConstantError for another key, an unknown scale, a bad name, a misspelt constant, and a value of another
         type or out of range.
@@ -121,8 +121,8 @@ def _check_names(model: str, values: Collection[str]) -> None:
     """Raise ConstantError for a misspelt constant of a model, with similar names."""
     known = registry.models()[model].constants if model in registry.models() else frozenset()
     for name in sorted(set(values) - known):
-        if near := difflib.get_close_matches(name, sorted(known), cutoff=0.6):
-            raise ConstantError(f"constant {model}.{name}: no such constant; did you mean {', '.join(near)}?")
+        if like := difflib.get_close_matches(name, sorted(known), cutoff=0.6):
+            raise ConstantError(f"constant {model}.{name}: no such constant; did you mean {', '.join(like)}?")
 
 
 def check_typed(words: Iterable[str], entries: Iterable[str], files: Iterable[str | Path]) -> None:
@@ -137,7 +137,7 @@ def check_typed(words: Iterable[str], entries: Iterable[str], files: Iterable[st
     for word, after in zip(words, [*words[1:], ""], strict=False):
         option, _, value = word.partition("=")
         name = value or after
-        if option == "--workflow-profile" and not any(Path(one, name).exists() for one in (".", "profiles")):
+        if option == "--workflow-profile" and name not in PROFILES and not Path(name).exists():
             raise ConstantError(f"profile {name!r}: no such profile; try {near(name, PROFILES)}")
     for file in map(Path, files):
         plain_yaml.load(file.read_text(encoding="utf-8"), str(file))
@@ -145,5 +145,5 @@ def check_typed(words: Iterable[str], entries: Iterable[str], files: Iterable[st
     for key, value in given:
         if [name for name, _ in given].count(key) > 1:
             raise ConstantError(f"--config {key}={value}: the key {key!r} is repeated")
-        if key not in ("variant", "against", "only"):  # texts
+        if key not in ("variant", *FOR_TARGETS):  # texts
             plain_yaml.load(value, f"--config {key}={value}")

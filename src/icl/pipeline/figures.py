@@ -50,11 +50,7 @@ def judge(name: str, table: Table) -> list[judging.Verdict]:
 def note(name: str, scale: str, constants: Overrides, seeds: int = 0) -> Note:
     """Return the scale, its reductions against the paper scale, and the changed constants."""
     ours, papers = sweeps(name, scale, constants, seeds=seeds), sweeps(name, "paper", constants)
-    reduced = dict.fromkeys(
-        (what.replace(" test of the test", " of the test"), here.replace("_", " "), there.replace("_", " "))
-        for key, sweep in ours.items()
-        for what, here, there in reductions(sweep, papers[key])
-    )
+    reduced = dict.fromkeys(one for key, sweep in ours.items() for one in reductions(sweep, papers[key]))
     values = {constant: value for sweep in ours.values() for constant, value in applicable(sweep, constants).items()}
     most = max((len(set(sweep.seeds)) for sweep in ours.values() if sweep.is_random), default=0)
     one = "one of " if registry.figure(name).draws_one_run else ""

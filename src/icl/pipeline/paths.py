@@ -1,13 +1,10 @@
-"""Where the results of a plan are: names of files from its folder, and nothing else."""
+"""Where the results of a config are: names of files from its folder, and nothing else."""
+
+from icl.pipeline.config import Config
 
 
-class Paths:
-    """The files below results/<folder> and figures/<folder>."""
-
-    @property
-    def folder(self) -> str:
-        """The folder of this plan."""
-        raise NotImplementedError
+class Paths(Config):
+    """A config and its files below results/<folder> and figures/<folder>."""
 
     @property
     def results(self) -> str:

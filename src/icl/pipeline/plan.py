@@ -19,7 +19,6 @@ from icl.evidence import ledger, published_curves
 from icl.evidence.ledger import Claim
 from icl.figure import Figure
 from icl.pipeline import figures, fingerprint
-from icl.pipeline.config import Config
 from icl.pipeline.paths import Paths
 
 KINDS = ("train", "measure", "judge", "draw")
@@ -31,8 +30,8 @@ COMPARED = "_compared"
 
 
 @dataclass(frozen=True)
-class Plan(Config, Paths):
-    """A config and what follows from it."""
+class Plan(Paths):
+    """A config, its files, and what follows from it."""
 
     # Figures and their trainings
 
