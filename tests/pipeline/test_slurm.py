@@ -102,10 +102,10 @@ def test_figures_go_through_the_queue_and_equal_local_ones(cluster: Cluster, wor
     assert len(jobs) == len(trainings) + 3 * len(FIGURES)
     assert {job["JobState"] for job in jobs.values()} == {"COMPLETED"}
     # As requested: one core each, the memory and time of the rule, and dependent jobs later.
-    for words, sweep in (("train_wildcards_li_icl_gpt2_0of1", "li_icl_gpt2"), ("measure_wildcards_figure12", "")):
+    minutes = PLAN.request("runtime", 1)
+    for words in ("train_wildcards_li_icl_gpt2_0of1", "measure_wildcards_figure12"):
         job = jobs[f"rule_{words}"]
-        minutes = PLAN.request("runtime", 1, sweep)
-        assert job["TRES"].startswith(f"cpu=1,mem={PLAN.request('mem_mb', 1, sweep)}M,"), job
+        assert job["TRES"].startswith(f"cpu=1,mem={PLAN.request('mem_mb', 1)}M,"), job
         assert job["TimeLimit"] == f"{minutes // 60:02}:{minutes % 60:02}:00"
         assert job["Requeue"] == "0"
     first, second = (jobs[f"rule_{r}_wildcards_figure8"] for r in ("measure", "judge"))
