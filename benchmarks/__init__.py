@@ -1,4 +1,6 @@
-"""Benchmarks: ratios of two times, in the ROWS of each module; see benchmarks.__main__. Kernels are those of a job."""
+"""Benchmarks: ratios of two times, in the ROWS of each module; see benchmarks.__main__. Kernels
+are those of a job.
+"""
 
 from icl.pipeline import kernels
 

@@ -1,11 +1,14 @@
-"""Attention with a kernel or a softmax: reduced forms against the literal tokens, by automatic differentiation.
+"""Attention with a kernel or a softmax: reduced forms against the literal tokens, by automatic
+differentiation.
 
-cheng2024  a gradient of the mean squared error by the 2 L scalars of the layers, over 200 prompts. Tokens are
-           (d + 1) x (n + 1) with V, B and C in every layer. The reduced form carries the n residuals and the query's
-           answer, forms the inner products once, and needs one column of the last kernel matrix; it also returns the
-           Jacobian of all prompts.
-huang2024  a gradient over 300 prompts of N = 20 K tokens, which each side draws: from the tokens or the counts of
-           features, or the population's, which is exact, from a Gauss rule over the counts of a feature.
+cheng2024  a gradient of the mean squared error by the 2 L scalars of the layers, over 200 prompts.
+           Tokens are
+           (d + 1) x (n + 1) with V, B and C in every layer. The reduced form carries the n
+           residuals and the query's answer, forms the inner products once, and needs one column of
+           the last kernel matrix; it also returns the Jacobian of all prompts.
+huang2024  a gradient over 300 prompts of N = 20 K tokens, which each side draws: from the tokens or
+           the counts of features, or the population's, which is exact, from a Gauss rule over the
+           counts of a feature.
 """
 
 from functools import partial
@@ -24,16 +27,26 @@ from tests.oracles import cheng2024, huang2024
 PROMPTS = 200
 
 
-def token_stack(scales: Tensor, rates: Tensor, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
+def token_stack(
+    scales: Tensor, rates: Tensor, inputs: Tensor, labels: Tensor, kernel: str
+) -> Tensor:
     """Return the predictions of the stack on tokens with B = s_l I, C = I and A = 0, (prompts,)."""
     identity = torch.eye(inputs.shape[-1], dtype=inputs.dtype).expand(len(rates), 1, -1, -1)
-    weights = {"key": scales[:, None, None, None] * identity, "query": identity, "rate": rates[:, None]}
-    return cheng2024.published_transformer(weights | {"covariate": 0 * identity}, inputs, labels, kernel)
+    weights = {
+        "key": scales[:, None, None, None] * identity,
+        "query": identity,
+        "rate": rates[:, None],
+    }
+    return cheng2024.published_transformer(
+        weights | {"covariate": 0 * identity}, inputs, labels, kernel
+    )
 
 
 def by_scalars(kernel: str, layers: int, n: int, d: int) -> tuple[Call, Call]:
     """Return the gradient from tokens and in the reduced form, on the same prompts."""
-    config = cheng.Config(kernel=kernel, labels="half_exp", layers=layers, context_length=n, dimension=d)
+    config = cheng.Config(
+        kernel=kernel, labels="half_exp", layers=layers, context_length=n, dimension=d
+    )
     drawn = cheng.prompts_of(config, "benchmark", 0, PROMPTS)
     inputs, labels = torch.from_numpy(drawn.inputs), torch.from_numpy(drawn.labels)
     scalars = torch.from_numpy(np.stack(gauss_newton.start(kernel, layers, n, signed=False)))
@@ -58,7 +71,11 @@ def tokens(k: int) -> Call:
 
 
 def counts(k: int) -> Call:
-    p, source, q = prompts.imbalanced(k, 0.5), np.random.default_rng(0), torch.zeros(k, k, dtype=torch.float64)
+    p, source, q = (
+        prompts.imbalanced(k, 0.5),
+        np.random.default_rng(0),
+        torch.zeros(k, k, dtype=torch.float64),
+    )
     return lambda: huang2024.count_loss_and_gradient(
         q, torch.from_numpy(source.multinomial(20 * k, p, size=300).astype(float)), p
     )
@@ -72,9 +89,22 @@ def population(k: int) -> Call:
 SIZES = ((3, 14, 5, 2.5), (7, 14, 5, 2), (3, 14, 40, 6))
 HUANG = ((counts, 20, 30), (counts, 50, 100), (population, 20, 200), (population, 50, 1000))
 ROWS = [
-    *(Row(f"cheng2024: tokens / reduced, {kernel}, L = {layers}, n = {n}, d = {d}",
-          partial(by_scalars, kernel, layers, n, d), at_least=least)
-      for kernel in ("exp", "softmax") for layers, n, d, least in SIZES),
-    *(pair(f"huang2024: tokens / {side.__name__}, K = {k}", partial(tokens, k), partial(side, k), at_least=least)
-      for side, k, least in HUANG),
-]  # fmt: skip
+    *(
+        Row(
+            f"cheng2024: tokens / reduced, {kernel}, L = {layers}, n = {n}, d = {d}",
+            partial(by_scalars, kernel, layers, n, d),
+            at_least=least,
+        )
+        for kernel in ("exp", "softmax")
+        for layers, n, d, least in SIZES
+    ),
+    *(
+        pair(
+            f"huang2024: tokens / {side.__name__}, K = {k}",
+            partial(tokens, k),
+            partial(side, k),
+            at_least=least,
+        )
+        for side, k, least in HUANG
+    ),
+]

@@ -1,9 +1,10 @@
 """The models of Li et al. against their literal forms, and against their own matrix products.
 
-li2024  a step of SGD of the one-layer model for ten seeds against eq. 7 token by token, seed by seed; training steps of
-        the stack and of the GPT-2 style model for five seeds
-li2025  the answers of figure 17, four alpha' and contexts of 0, 10, ..., 100 examples: all settings, lengths and
-        queries at once, with their prompts, against a loop that forms the full prompt again for every step
+li2024  a step of SGD of the one-layer model for ten seeds against eq. 7 token by token, seed by
+        seed; training steps of the stack and of the GPT-2 style model for five seeds
+li2025  the answers of figure 17, four alpha' and contexts of 0, 10, ..., 100 examples: all
+        settings, lengths and queries at once, with their prompts, against a loop that forms the
+        full prompt again for every step
 """
 
 import os
@@ -38,7 +39,10 @@ def literal_step(config: one_layer.Config, params: Params) -> Params:
     )
     gradients = torch.autograd.grad(loss, list(leaves.values()))
     # The read-out a has its own step size.
-    rates = {name: config.learning_rate * (config.readout_rate if name == "a" else 1.0) for name in leaves}
+    rates = {
+        name: config.learning_rate * (config.readout_rate if name == "a" else 1.0)
+        for name in leaves
+    }
     return {name: params[name] - rates[name] * g for name, g in zip(leaves, gradients, strict=True)}
 
 
@@ -47,12 +51,17 @@ def of_ten_seeds() -> tuple[Call, Call]:
     params, together = one_layer.init(SGD), step(one_layer, SGD)
 
     def apart() -> list[Params]:
-        return [literal_step(config, {name: w[run] for name, w in params.items()}) for run, config in enumerate(SGD)]
+        return [
+            literal_step(config, {name: w[run] for name, w in params.items()})
+            for run, config in enumerate(SGD)
+        ]
 
     ours: Any = together()
     for run, weights in enumerate(apart()):
         for name, w in weights.items():
-            assert (ours[name][run] - w).abs().max() <= 1e-10 * (w - params[name][run]).abs().max(), (name, run)
+            assert (ours[name][run] - w).abs().max() <= 1e-10 * (
+                w - params[name][run]
+            ).abs().max(), (name, run)
     return apart, together
 
 
@@ -61,10 +70,14 @@ def stack_gradients() -> Call:
 
     def literal(config: stack.Config) -> object:
         params = {name: w[0].requires_grad_() for name, w in stack.init([config]).items()}
-        factors = {name: np.asarray(part[0]) for name, part in one_layer.sample([config], 0).items()}
+        factors = {
+            name: np.asarray(part[0]) for name, part in one_layer.sample([config], 0).items()
+        }
         logits = li2024.stack_logit(params, li2024.one_layer_prompts(config, factors))
         loss = torch.relu(1 - torch.from_numpy(factors["label"][:, -1]) * logits).mean()
-        return torch.autograd.grad(loss, [params[name] for name in ("W_Q", "W_K", "W_V", "W_O", "W_2")])
+        return torch.autograd.grad(
+            loss, [params[name] for name in ("W_Q", "W_K", "W_V", "W_O", "W_2")]
+        )
 
     return lambda: [literal(config) for config in STACKS]
 
@@ -75,7 +88,10 @@ def chain_of_thought_sides(looped: int, queries: int) -> tuple[Call, Call]:
     params = chains.init([config])
     # Weights as after training: attention on equal patterns at equal steps.
     params |= {name: 6.0 * params[name] for name in ("W_Q", "W_K")}
-    settings = [replace(test, relevant_fraction_test=fraction).setting() for fraction in (0.4, 0.6, 0.8, 1.0)]
+    settings = [
+        replace(test, relevant_fraction_test=fraction).setting()
+        for fraction in (0.4, 0.6, 0.8, 1.0)
+    ]
     drawn = draw_test(config, test)
     sweep = Sweep("li_cot", chains.MODEL, (config,), (0,), test)
     runs = Runs(sweep, {name: w[:, None] for name, w in params.items()}, np.zeros((1, 0)))

@@ -1,15 +1,20 @@
-"""Linear attention: reduced forms and closed forms of the population against the literal tokens, one gradient each.
+"""Linear attention: reduced forms and closed forms of the population against the literal tokens,
+one gradient each.
 
-ahn2023         three relaxed layers, d = 5, n = 20, 4000 prompts. The Gram form carries a (d + 1) x (d + 1) matrix and
-                the query's column per prompt; the literal side is dense attention over n + 1 columns.
-oswald2023      one layer, N = d = 10, B = 2048 fresh prompts, five seeds. The reduced form passes twice over the
-                examples; the closed form is in float64; the literal side forms the tokens of each run.
-oswald2023mesa  256 sequences of 50 positions, 4 and 2 heads, keys of size 20: the derivatives of the mesa layer from
-                one Cholesky factor, and of linear attention from the 20 rows of a token that matter.
-zhang2024       the population's gradient for the two blocks that move, from the moments of the covariance; the literal
-                one for all blocks over B = 256 prompts.
-zheng2024       unitary sequences, d = 5, T = 100, M = 1000; the definition forms E_t at every position. Statistics are
-                computed once for 200 epochs from three starts, as on page 42.
+ahn2023         three relaxed layers, d = 5, n = 20, 4000 prompts. The Gram form carries a (d + 1) x
+                (d + 1) matrix and the query's column per prompt; the literal side is dense
+                attention over n + 1 columns.
+oswald2023      one layer, N = d = 10, B = 2048 fresh prompts, five seeds. The reduced form passes
+                twice over the examples; the closed form is in float64; the literal side forms the
+                tokens of each run.
+oswald2023mesa  256 sequences of 50 positions, 4 and 2 heads, keys of size 20: the derivatives of
+                the mesa layer from one Cholesky factor, and of linear attention from the 20 rows of
+                a token that matter.
+zhang2024       the population's gradient for the two blocks that move, from the moments of the
+                covariance; the literal one for all blocks over B = 256 prompts.
+zheng2024       unitary sequences, d = 5, T = 100, M = 1000; the definition forms E_t at every
+                position. Statistics are computed once for 200 epochs from three starts, as on page
+                42.
 """
 
 from collections.abc import Callable
@@ -38,7 +43,9 @@ def ahn_literal() -> Call:
 
     def run() -> object:
         leaves = {name: w.clone().requires_grad_() for name, w in params.items()}
-        return torch.autograd.grad(ahn2023.attention_loss(leaves, batch, AHN).sum(), list(leaves.values()))
+        return torch.autograd.grad(
+            ahn2023.attention_loss(leaves, batch, AHN).sum(), list(leaves.values())
+        )
 
     return run
 
@@ -66,7 +73,8 @@ def oswald_literal() -> Call:
 
 
 REDUCED, POPULATION = (
-    partial(step, oswald, oswald_configs(name), update=False) for name in ("fresh_prompts", "population")
+    partial(step, oswald, oswald_configs(name), update=False)
+    for name in ("fresh_prompts", "population")
 )
 
 # The number of sequences per chunk, on either side; more would not fit in the cache.
@@ -76,11 +84,15 @@ CHUNK = 32
 def mesa(layer: Callable[..., Tensor]) -> Call:
     """Return the derivatives of a mesa layer in all its inputs."""
     source = torch.Generator().manual_seed(0)
-    inputs = [torch.randn(256, 4, 50, size, generator=source) for size in (20, 20, 10)] + [torch.ones(256, 4)]
+    inputs = [torch.randn(256, 4, 50, size, generator=source) for size in (20, 20, 10)] + [
+        torch.ones(256, 4)
+    ]
     weight = torch.randn(256, 4, 50, 10, generator=source)
 
     def run() -> None:
-        for *part, of_part in zip(*(x.split(CHUNK) for x in inputs), weight.split(CHUNK), strict=True):
+        for *part, of_part in zip(
+            *(x.split(CHUNK) for x in inputs), weight.split(CHUNK), strict=True
+        ):
             leaves = [x.detach().requires_grad_() for x in part]
             torch.autograd.grad((layer(*leaves) * of_part).sum(), leaves)
 
@@ -88,39 +100,50 @@ def mesa(layer: Callable[..., Tensor]) -> Call:
 
 
 def linear() -> tuple[Call, Call]:
-    """Return the loss of linear attention and its derivatives, from literal tokens and by the package."""
+    """Return the loss of linear attention and its derivatives, from literal tokens and by the
+    package.
+    """
     config = one_layer.Config(init_std=0.1)
     weights, x = one_layer.init([config]), torch.from_numpy(one_layer.sample([config], 0)["x"])
 
     def literal() -> None:
         for part in x[0].split(CHUNK):
             leaves = {name: w[0].detach().requires_grad_() for name, w in weights.items()}
-            loss = (oswald2023mesa.outputs(leaves, part).clamp(-4, 4) - part[:, 1:]).square().sum() / 2
+            loss = (
+                oswald2023mesa.outputs(leaves, part).clamp(-4, 4) - part[:, 1:]
+            ).square().sum() / 2
             torch.autograd.grad(loss, list(leaves.values()))
 
     return literal, lambda: one_layer.loss_and_gradient(weights, {"x": x}, [config])
 
 
 OURS, SOLVES, LOOP = (
-    partial(mesa, layer) for layer in (layers.mesa, oswald2023mesa.mesa_by_position, oswald2023mesa.ridge_regressions)
+    partial(mesa, layer)
+    for layer in (layers.mesa, oswald2023mesa.mesa_by_position, oswald2023mesa.ridge_regressions)
 )
 
 
 def zhang_sides(d: int, n: int) -> tuple[Call, Call]:
-    """Return a gradient over given prompts, and the population's from moments that a training computes once."""
+    """Return a gradient over given prompts, and the population's from moments that a training
+    computes once.
+    """
     sizes = {"dimension": d, "context_length": n, "prompts": 256}
     config = zhang.Config(gradient_estimator="prompt_batches", initial_scale=0.02, **sizes)  # type: ignore[arg-type]
-    blocks = population_flow.Blocks(config.initial_scale * zhang.theta(config), np.array(config.initial_scale))
+    blocks = population_flow.Blocks(
+        config.initial_scale * zhang.theta(config), np.array(config.initial_scale)
+    )
     literal = step(zhang, [config], given=True, update=False)
     return literal, partial(population_flow.velocity, blocks, config.law())
 
 
 ALL_BLOCKS, BLOCKS, MEAN = (
-    ZhengConfig(gradient_estimator=name, samples=1000) for name in ("sample_all_blocks", "sample_blocks", "population")
+    ZhengConfig(gradient_estimator=name, samples=1000)
+    for name in ("sample_all_blocks", "sample_blocks", "population")
 )
 # On sequences drawn beforehand.
 PREFIX_SUMS, STATISTICS, EXACT = (
-    partial(step, zheng, [config], given=True, update=False) for config in (ALL_BLOCKS, BLOCKS, MEAN)
+    partial(step, zheng, [config], given=True, update=False)
+    for config in (ALL_BLOCKS, BLOCKS, MEAN)
 )
 
 
@@ -143,9 +166,21 @@ ROWS = [
     pair("oswald2023mesa: batched solve per position / mesa layer", SOLVES, OURS, at_least=5),
     pair("oswald2023mesa: loop over positions / mesa layer", LOOP, OURS, at_least=15),
     Row("oswald2023mesa: literal tokens / linear attention", linear, at_least=2),
-    *(Row(f"zhang2024: literal / population, d = {d}, N = {n}", partial(zhang_sides, d, n), at_least=30)
-      for d, n in ((5, 20), (20, 40))),
+    *(
+        Row(
+            f"zhang2024: literal / population, d = {d}, N = {n}",
+            partial(zhang_sides, d, n),
+            at_least=30,
+        )
+        for d, n in ((5, 20), (20, 40))
+    ),
     pair("zheng2024: definition / prefix sums", zheng_definition, PREFIX_SUMS, at_least=15),
-    pair("zheng2024: definition / statistics", zheng_definition, zheng_training, at_least=300, units=(1, 600)),
+    pair(
+        "zheng2024: definition / statistics",
+        zheng_definition,
+        zheng_training,
+        at_least=300,
+        units=(1, 600),
+    ),
     pair("zheng2024: definition / population", zheng_definition, EXACT, at_least=1000),
-]  # fmt: skip
+]

@@ -19,7 +19,9 @@ from icl.core.training import loss_and_gradient
 Call = Callable[[], object]
 
 MOST, PATIENCE, LENGTH = 9, 3.0, 0.02
-"""The most rounds of a row, seconds after which a further round does not begin, and seconds of each side of a round."""
+"""The most rounds of a row, seconds after which a further round does not begin, and seconds of
+each side of a round.
+"""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,12 @@ class Row:
         if self.rounds > 1:  # the first calls only filled caches
             times = [[_timed(side, 1, clock) for side in sides]]
         calls = [max(1, math.ceil(LENGTH / max(seconds, 1e-6))) for seconds in times[0]]
-        while len(times) < self.rounds or (len(times) < MOST and time.perf_counter() - began < PATIENCE):
-            times.append([_timed(side, count, clock) for side, count in zip(sides, calls, strict=True)])
+        while len(times) < self.rounds or (
+            len(times) < MOST and time.perf_counter() - began < PATIENCE
+        ):
+            times.append(
+                [_timed(side, count, clock) for side, count in zip(sides, calls, strict=True)]
+            )
         first, second = np.min(times, axis=0) / self.units
         return float(first), float(second)
 
@@ -90,10 +96,15 @@ def sampling(module: Any, configs: Sequence[Any]) -> Callable[[], dict[str, torc
 def step(module: Any, configs: Sequence[Any], *, given: bool = False, update: bool = True) -> Call:
     """Return a training step of all runs from the initial weights, as the package trains.
 
-    given : with prompts drawn beforehand; update : with the optimiser's update, else the gradient alone
+    given : with prompts drawn beforehand; update : with the optimiser's update, else the gradient
+        alone
     """
     sweep = Sweep("benchmark", module.MODEL, tuple(configs), (0, 1), module.Evaluation())
-    params, optimiser, draws = module.init(sweep.configs), module.optimiser(sweep.configs), sampling(module, configs)
+    params, optimiser, draws = (
+        module.init(sweep.configs),
+        module.optimiser(sweep.configs),
+        sampling(module, configs),
+    )
     state, drawn = optimiser.init(params), draws() if given else {}
 
     def run() -> dict[str, torch.Tensor]:
@@ -119,7 +130,9 @@ class _Products(TorchDispatchMode):
 
 
 def products(side: Call) -> Call:
-    """Return the matrix products of a calculation, forward and backward, on separate data: a bound on its time."""
+    """Return the matrix products of a calculation, forward and backward, on separate data: a
+    bound on its time.
+    """
     with _Products() as kept:
         side()
 
@@ -131,10 +144,24 @@ def products(side: Call) -> Call:
     return run
 
 
-def parts(name: str, module: Any, configs: Sequence[Any], share: float, over_products: float = math.inf) -> list[Row]:
-    """Return a training step over its matrix products, and the share of sampling in it, both at most the targets."""
+def parts(
+    name: str, module: Any, configs: Sequence[Any], share: float, over_products: float = math.inf
+) -> list[Row]:
+    """Return a training step over its matrix products, and the share of sampling in it, both at
+    most the targets.
+    """
     whole = partial(step, module, configs)
     return [
-        pair(f"{name}: training step / its matrix products", whole, lambda: products(whole()), at_most=over_products),
-        pair(f"{name}: sampling / training step", partial(sampling, module, configs), whole, at_most=share),
+        pair(
+            f"{name}: training step / its matrix products",
+            whole,
+            lambda: products(whole()),
+            at_most=over_products,
+        ),
+        pair(
+            f"{name}: sampling / training step",
+            partial(sampling, module, configs),
+            whole,
+            at_most=share,
+        ),
     ]

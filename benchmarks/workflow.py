@@ -1,6 +1,8 @@
-"""What Snakemake costs: planning all figures, and the growth of plans and runs with the number of plain jobs.
+"""What Snakemake costs: planning all figures, and the growth of plans and runs with the number of
+plain jobs.
 
-A plain job echoes a number; plans are dry runs with the default profile. CPU time of Snakemake and its children.
+A plain job echoes a number; plans are dry runs with the default profile. CPU time of Snakemake and
+its children.
 """
 
 import shutil
@@ -28,7 +30,14 @@ MADE = tempfile.TemporaryDirectory()  # removed at the end
 def snakemake(folder: Path, *arguments: str) -> Call:
     """Return a call of Snakemake in a folder."""
     command = [sys.executable, "-m", "snakemake", *arguments]
-    return partial(subprocess.run, command, cwd=folder, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    return partial(
+        subprocess.run,
+        command,
+        cwd=folder,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
 
 
 def echoes(jobs: int) -> Path:

@@ -1,7 +1,8 @@
 """Run a program with words from variables that make exports: `call.py VARIABLE COMMAND ...`.
 
-The words are separated as a shell separates them, but no shell reads them, so nothing in them is executed. After
-`snakemake`, SCALE, SET and FIGURE join SNAKEMAKE_ARGS. It needs only the standard library.
+The words are separated as a shell separates them, but no shell reads them, so nothing in them is
+executed. After `snakemake`, SCALE, SET and FIGURE join SNAKEMAKE_ARGS. It needs only the standard
+library.
 """
 
 import os
@@ -20,12 +21,18 @@ def words(variable: str) -> list[str]:
 
 
 def with_settings(given: list[str]) -> list[str]:
-    """Return arguments of Snakemake with the settings in the last --config, because it reads no other."""
+    """Return arguments of Snakemake with the settings in the last --config, because it reads no
+    other.
+    """
     parts = (re.sub(r"^(--config=|-C)(?=.)", "--config\n", word) for word in given)
     given = [word for part in parts for word in part.split("\n", 1)]
     named = {"scale": "SCALE", "constants": "SET", "only": "FIGURE"}
-    settings = [f"{key}={value}" for key, variable in named.items() if (value := os.environ.get(variable))]
-    at = max((place + 1 for place, word in enumerate(given) if word in ("--config", "-C")), default=0)
+    settings = [
+        f"{key}={value}" for key, variable in named.items() if (value := os.environ.get(variable))
+    ]
+    at = max(
+        (place + 1 for place, word in enumerate(given) if word in ("--config", "-C")), default=0
+    )
     if at:
         return [*given[:at], *settings, *given[at:]]
     return [*given, "--config", *settings] if settings else given
@@ -37,8 +44,13 @@ def main() -> None:
     if command[0].endswith("snakemake"):
         given = with_settings(given)
         for word, after in zip(given, [*given[1:], ""], strict=False):
-            # Without a profile Snakemake asks for --cores, before it reads any file that could name the mistake.
-            name = (word.partition("=")[2] or after) if word.startswith("--workflow-profile") else "none"
+            # Without a profile Snakemake asks for --cores, before it reads any file that could name
+            # the mistake.
+            name = (
+                (word.partition("=")[2] or after)
+                if word.startswith("--workflow-profile")
+                else "none"
+            )
             if name != "none" and not os.path.exists(name):
                 sys.exit(f"profile {name!r}: no such profile; see profiles/")
         if options := [word for word in command[1:] if word.startswith("-")]:

@@ -1,7 +1,7 @@
 """Make .venv from the lock, unless it is up to date: `environment.py PYTHON TORCH TORCH_INDEX`.
 
-The Makefile runs it with the Python to use; an empty argument keeps the choice of the last set-up. It needs only the
-standard library. pip and uv write to `.cache/environment.log`.
+The Makefile runs it with the Python to use; an empty argument keeps the choice of the last set-up.
+It needs only the standard library. pip and uv write to `.cache/environment.log`.
 """
 
 import fcntl
@@ -18,10 +18,21 @@ from pathlib import Path
 
 RECORD, LOG = Path(".venv/.made-from"), Path(".cache/environment.log")
 LOCK, TORCH, CPU = (Path(f"requirements/{name}.txt") for name in ("lock", "torch", "torch-cpu"))
-PIP = (".venv/bin/python", "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-compile")
+PIP = (
+    ".venv/bin/python",
+    "-m",
+    "pip",
+    "install",
+    "--no-input",
+    "--disable-pip-version-check",
+    "--no-compile",
+)
 UV = (".venv/bin/uv", "pip", "install", "--python", ".venv/bin/python")
-HAS_TORCH = "import sys, torch; sys.exit(tuple(map(int, torch.__version__.split('.')[:2])) < (2, 7))"
-# Variables of Python, pip and uv that say where packages come from; others, such as PIP_USER, change what is installed.
+HAS_TORCH = (
+    "import sys, torch; sys.exit(tuple(map(int, torch.__version__.split('.')[:2])) < (2, 7))"
+)
+# Variables of Python, pip and uv that say where packages come from; others, such as PIP_USER,
+# change what is installed.
 SOURCES = re.compile(
     r"(PIP|UV)_.*(INDEX|LINKS|CERT|PROXY|HOST|CACHE|CONFIG_FILE|TIMEOUT|RETRIES|KEYRING|TLS|OFFLINE).*"
 )
@@ -34,7 +45,11 @@ def wanted(python: str, torch: str, index: str) -> dict[str, str]:
     this = str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
     before = {"python": this, "torch": "", "index": ""} | recorded()
     chosen = {"python": python and this, "torch": torch, "index": index}
-    return before | {name: value for name, value in chosen.items() if value} | {"folder": str(Path.cwd()), "lock": lock}
+    return (
+        before
+        | {name: value for name, value in chosen.items() if value}
+        | {"folder": str(Path.cwd()), "lock": lock}
+    )
 
 
 def recorded() -> dict[str, str]:
@@ -43,11 +58,15 @@ def recorded() -> dict[str, str]:
 
 
 def builds(torch: str, index: str) -> dict[str, list[str]]:
-    """Return the builds of torch to try in order, as words and arguments of pip; the CPU build first, if any.
+    """Return the builds of torch to try in order, as words and arguments of pip; the CPU build
+    first, if any.
 
-    Everything is pinned by its digest, so no index can give another file; the lock has the packages that both need.
+    Everything is pinned by its digest, so no index can give another file; the lock has the packages
+    that both need.
     """
-    default, cpu = (["--require-hashes", "--no-deps", "--requirement", str(path)] for path in (TORCH, CPU))
+    default, cpu = (
+        ["--require-hashes", "--no-deps", "--requirement", str(path)] for path in (TORCH, CPU)
+    )
     if sys.platform != "linux":
         return {"torch": default}
     if torch == "cuda":
@@ -58,40 +77,80 @@ def builds(torch: str, index: str) -> dict[str, list[str]]:
 
 
 def run(what: str, *command: str, may_fail: bool = False) -> bool:
-    """Run a command with its output in the log; unless it may fail, a failure ends the program with the log's end."""
+    """Run a command with its output in the log; unless it may fail, a failure ends the program
+    with the log's end.
+    """
     print(f"  {what} ...", end=" ", file=sys.stderr, flush=True)
     began = time.monotonic()
     with LOG.open("a") as log:
         print("\n#", *command, file=log, flush=True)
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=known(os.environ), check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=known(os.environ),
+            check=False,
         )
     if done.returncode and not may_fail:
-        sys.exit("\n  | ".join([f"failed; the end of {LOG}:", *LOG.read_text(errors="replace").splitlines()[-15:]]))
-    print("not possible" if done.returncode else f"{time.monotonic() - began:.0f} s", file=sys.stderr)
+        sys.exit(
+            "\n  | ".join(
+                [f"failed; the end of {LOG}:", *LOG.read_text(errors="replace").splitlines()[-15:]]
+            )
+        )
+    print(
+        "not possible" if done.returncode else f"{time.monotonic() - began:.0f} s", file=sys.stderr
+    )
     return not done.returncode
 
 
 def build(python: str, torch: str, index: str) -> None:
-    """Fill a new .venv: the lock by uv, or by pip where uv reaches no index; torch by pip, from all of its sources."""
-    probe = subprocess.run([python, "-c", HAS_TORCH], capture_output=True, env=known(os.environ), check=False)
+    """Fill a new .venv: the lock by uv, or by pip where uv reaches no index; torch by pip, from
+    all of its sources.
+    """
+    probe = subprocess.run(
+        [python, "-c", HAS_TORCH], capture_output=True, env=known(os.environ), check=False
+    )
     has_torch = not (torch or index) and not probe.returncode
-    run("virtual environment", python, "-m", "venv", ".venv", *["--system-site-packages"] * has_torch)
-    Path(".cache/uv.txt").write_text(re.findall(r"^uv==.*?(?=^\S)", LOCK.read_text(), re.MULTILINE | re.DOTALL)[0])
+    run(
+        "virtual environment",
+        python,
+        "-m",
+        "venv",
+        ".venv",
+        *["--system-site-packages"] * has_torch,
+    )
+    Path(".cache/uv.txt").write_text(
+        re.findall(r"^uv==.*?(?=^\S)", LOCK.read_text(), re.MULTILINE | re.DOTALL)[0]
+    )
     run("uv", *PIP, "--require-hashes", "--requirement", ".cache/uv.txt")
     lock = ("--require-hashes", "--requirement", str(LOCK))
-    run("packages of the lock", *UV, *lock, may_fail=True) or run("packages of the lock, by pip", *PIP, *lock)
+    run("packages of the lock", *UV, *lock, may_fail=True) or run(
+        "packages of the lock, by pip", *PIP, *lock
+    )
     tried = {} if has_torch else builds(torch, index)
-    any(run(name, *PIP, "--retries", "1", *one, may_fail=name != [*tried][-1]) for name, one in tried.items())
+    any(
+        run(name, *PIP, "--retries", "1", *one, may_fail=name != [*tried][-1])
+        for name, one in tried.items()
+    )
     run("icl itself", *UV, "--no-deps", "--no-build-isolation", "--editable", ".")
 
 
 def known(given: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of pip and uv for a set-up that is started with `given`."""
     tools = ("PIP_", "UV_", "PYTHON", "VIRTUAL_ENV", "CONDA_")
-    kept = {name: value for name, value in given.items() if not name.startswith(tools) or SOURCES.fullmatch(name)}
+    kept = {
+        name: value
+        for name, value in given.items()
+        if not name.startswith(tools) or SOURCES.fullmatch(name)
+    }
     # A setting in a file of pip counts less than these.
-    return kept | {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PYTHONNOUSERSITE": "1", "PYTHONUTF8": "1"}
+    return kept | {
+        "PIP_USER": "0",
+        "PIP_REQUIRE_VIRTUALENV": "0",
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONUTF8": "1",
+    }
 
 
 def main() -> None:
@@ -106,7 +165,10 @@ def main() -> None:
         fcntl.flock(file, fcntl.LOCK_EX)  # another set-up in this folder ends first
         if (now := wanted(*sys.argv[1:])) == recorded():
             return
-        print(f"setting up .venv with {now['python']} (a minute or more; details: {LOG})", file=sys.stderr)
+        print(
+            f"setting up .venv with {now['python']} (a minute or more; details: {LOG})",
+            file=sys.stderr,
+        )
         RECORD.unlink(missing_ok=True)  # first, because the next step may be interrupted
         shutil.rmtree(".venv", ignore_errors=True)
         LOG.write_text("")

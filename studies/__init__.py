@@ -1,4 +1,6 @@
-"""Searches for constants that the papers do not state; see studies/README.md. Kernels are those of a job."""
+"""Searches for constants that the papers do not state; see studies/README.md. Kernels are those
+of a job.
+"""
 
 from icl.pipeline import kernels
 

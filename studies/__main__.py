@@ -16,7 +16,9 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 
 @app.command("search")
 def search_model(model: str, scale: str = "laptop", trials: int = -1) -> None:
-    """Run the trials of a model, in results/<scale>/studies/<model>.csv; an interrupted search continues."""
+    """Run the trials of a model, in results/<scale>/studies/<model>.csv; an interrupted search
+    continues.
+    """
     space = spaces()[model]
     if trials >= 0:
         space = space.model_copy(update={"trials": trials})
@@ -24,18 +26,25 @@ def search_model(model: str, scale: str = "laptop", trials: int = -1) -> None:
     before = record(path).to_dict("records") if path.exists() else []
     for rows in search.run(space, scale, before):
         write_text(path, pd.DataFrame(rows).to_csv(index=False))
-        print(f"{len(rows)} trials, {rows[-1]['stage']} {rows[-1]['axis']}: {rows[-1]['joint']:.4f}", flush=True)
+        print(
+            f"{len(rows)} trials, {rows[-1]['stage']} {rows[-1]['axis']}: {rows[-1]['joint']:.4f}",
+            flush=True,
+        )
 
 
 @app.command("drawn")
 def drawn_run(model: str, scale: str = "laptop") -> None:
-    """Print how far each run of a model of Li et al. is from the published figures; the nearest is drawn."""
+    """Print how far each run of a model of Li et al. is from the published figures; the nearest
+    is drawn.
+    """
     print(drawn.report(model, scale))
 
 
 @app.command("bands")
 def band_widths(scale: str = "laptop", seed: int = -1) -> None:
-    """Print the widths of the bands of Li et al. over the published ones, of the drawn run or another seed."""
+    """Print the widths of the bands of Li et al. over the published ones, of the drawn run or
+    another seed.
+    """
     print(bands.report(scale, None if seed < 0 else seed))
 
 

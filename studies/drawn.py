@@ -1,7 +1,8 @@
-"""The seed of the published pictures of Li et al.: of the runs of a model, the nearest to its fitted figures.
+"""The seed of the published pictures of Li et al.: of the runs of a model, the nearest to its
+fitted figures.
 
-A published picture shows one training. Its seed is an unpublished constant like the others, one per model, and applies
-to all figures of the model, also to those without published numbers.
+A published picture shows one training. Its seed is an unpublished constant like the others, one per
+model, and applies to all figures of the model, also to those without published numbers.
 """
 
 from collections.abc import Iterable
@@ -21,7 +22,9 @@ from studies.space import spaces
 
 
 def distances(names: Iterable[str], scale: str) -> pd.DataFrame:
-    """Return every run's distance from each figure: one row per seed, a column per figure and the joint distance."""
+    """Return every run's distance from each figure: one row per seed, a column per figure and
+    the joint distance.
+    """
     columns: dict[str, dict[int, float]] = {}
     for name in names:
         (sweep,) = figures.sweeps(name, scale, {}, FIRST_SEED).values()
@@ -41,8 +44,12 @@ def _runs(sweep: Sweep, scale: str) -> Runs:
 
 
 def report(model: str, scale: str) -> str:
-    """Return the distances as text, nearest run first, and the seed that the model's figures draw."""
+    """Return the distances as text, nearest run first, and the seed that the model's figures
+    draw.
+    """
     fitted = spaces()[model].fitted
     found = distances(fitted, scale).sort_values("joint")
-    (drawn,) = {sweep.test.drawn_seed for name in fitted for sweep in registry.figure(name).sweeps(scale)}
+    (drawn,) = {
+        sweep.test.drawn_seed for name in fitted for sweep in registry.figure(name).sweeps(scale)
+    }
     return f"{found.to_string(float_format='{:.2f}'.format)}\n{model}: nearest {found.index[0]}, drawn {drawn}"

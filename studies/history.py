@@ -28,7 +28,9 @@ class State(NamedTuple):
 
 def git(*arguments: str) -> str:
     """Return what a git command prints."""
-    return subprocess.run(["git", *arguments], check=True, capture_output=True, encoding="utf-8").stdout
+    return subprocess.run(
+        ["git", *arguments], check=True, capture_output=True, encoding="utf-8"
+    ).stdout
 
 
 def events() -> dict[str, list[Event]]:
@@ -106,7 +108,8 @@ def _claims(blob: str) -> dict[str, State]:
 
 def _state(claim: dict[str, Any]) -> State:
     bounds, conditions = (
-        tuple(words(Bound(**part)) for part in claim.get(key) or ()) for key in ("bounds", "conditions")
+        tuple(words(Bound(**part)) for part in claim.get(key) or ())
+        for key in ("bounds", "conditions")
     )
     return State(claim["figure"], claim["kind"], bounds, conditions)
 
@@ -118,7 +121,9 @@ def words(bound: Bound) -> str:
 
 
 def verdicts_at(revision: str) -> dict[tuple[str, str], str]:
-    """Return (claim, sample) -> outcome in the gallery at a revision; a sample is scale and first seed."""
+    """Return (claim, sample) -> outcome in the gallery at a revision; a sample is scale and
+    first seed.
+    """
     tree = [line.split() for line in git("ls-tree", revision, "gallery/").splitlines()]
     blobs = [blob for _, _, blob, path in tree if path in VERDICTS]
     return _verdicts(blobs[0]) if blobs else {}

@@ -1,11 +1,12 @@
 """The search for unpublished constants, and the outcomes of claims along each constant.
 
-A *trial* trains and measures the figures of a model at one point and compares them with the published numbers
-(icl.evidence.distance). It is one row, of one of three stages:
+A *trial* trains and measures the figures of a model at one point and compares them with the
+published numbers (icl.evidence.distance). It is one row, of one of three stages:
 
     search   points proposed by Optuna's tree-structured Parzen estimator from the rows before
     final    the best points of the search again, with new seeds, to avoid selection by chance
-    slice    the values in use, and each constant moved alone through its range, with the outcome of every claim
+    slice    the values in use, and each constant moved alone through its range, with the outcome of
+             every claim
 """
 
 import time
@@ -35,7 +36,9 @@ def run(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
     """Continue a search after `rows`; all rows after every trial."""
     for stage, axis, point in _wanted(space, rows):
         key = stage, axis, canonical(point)
-        if stage == "search" or key not in [(r["stage"], r["axis"], canonical(_point(space, r))) for r in rows]:
+        if stage == "search" or key not in [
+            (r["stage"], r["axis"], canonical(_point(space, r))) for r in rows
+        ]:
             rows.append(trial(space, scale, stage, axis, point))
             yield rows
 
@@ -60,7 +63,9 @@ def _point(space: Space, row: Row) -> Point:
 
 
 def proposal(space: Space, rows: list[Row]) -> Point:
-    """Return the point of the next trial of the search, a function of its rows so far; the first has the defaults."""
+    """Return the point of the next trial of the search, a function of its rows so far; the first
+    has the defaults.
+    """
     if not rows:
         return space.defaults()
     axes = {name: space.axes[name] for name in space.defaults() if space.axes[name].searched}
@@ -70,16 +75,28 @@ def proposal(space: Space, rows: list[Row]) -> Point:
     study = optuna.create_study(sampler=sampler)
     for row in rows:
         params = {name: row[f"constant {name}"] for name in axes}
-        study.add_trial(optuna.create_trial(params=params, distributions=ranges, value=row["joint"]))
+        study.add_trial(
+            optuna.create_trial(params=params, distributions=ranges, value=row["joint"])
+        )
     params = study.ask(ranges).params
     return space.defaults() | {name: axis.rounded(params[name]) for name, axis in axes.items()}
 
 
 def trial(space: Space, scale: str, stage: str, axis: str, point: Point) -> Row:
-    """Return the row of a trial: constants, distances and, in a slice, outcomes of claims that the axis changes."""
+    """Return the row of a trial: constants, distances and, in a slice, outcomes of claims that
+    the axis changes.
+    """
     began = time.process_time()
-    seeds = SEARCH_SEEDS if stage == "search" else range(SETTLED_SEED, SETTLED_SEED + space.settled_seeds)
-    judged = [name for name in space.judged if stage == "slice" and (not axis or space.moved_in(name, {axis: 0}))]
+    seeds = (
+        SEARCH_SEEDS
+        if stage == "search"
+        else range(SETTLED_SEED, SETTLED_SEED + space.settled_seeds)
+    )
+    judged = [
+        name
+        for name in space.judged
+        if stage == "slice" and (not axis or space.moved_in(name, {axis: 0}))
+    ]
     row = {"stage": stage, "axis": axis, "seeds": " ".join(map(str, seeds)), "state": "complete"}
     row |= {f"constant {name}": value for name, value in point.items()}
     try:
@@ -94,13 +111,20 @@ def trial(space: Space, scale: str, stage: str, axis: str, point: Point) -> Row:
         row["state"] = "diverged"
     row["joint"] = distance.joint(one.whole for one in far.values()) if far else 0.0
     for name, one in far.items():
-        row |= {name: one.whole} | {f"{name} {part}": value for part, value in one._asdict().items()}
+        row |= {name: one.whole} | {
+            f"{name} {part}": value for part, value in one._asdict().items()
+        }
     for name in judged if tables else ():
-        row |= {f"claim {verdict.claim}": verdict.outcome for verdict in figures.judge(name, tables[name])}
+        row |= {
+            f"claim {verdict.claim}": verdict.outcome
+            for verdict in figures.judge(name, tables[name])
+        }
     return row | {"cpu_seconds": round(time.process_time() - began, 3)}
 
 
-def measured(space: Space, scale: str, point: Point, names: list[str], seeds: range) -> dict[str, Table]:
+def measured(
+    space: Space, scale: str, point: Point, names: list[str], seeds: range
+) -> dict[str, Table]:
     """Return the tables of these figures; empty if a training diverged.
 
     Raises ConstantError for invalid constants.
@@ -109,15 +133,21 @@ def measured(space: Space, scale: str, point: Point, names: list[str], seeds: ra
     for name in names:
         amounts = space.amounts.get(name, space.amounts.get("others", {}))
         sweeps = figures.sweeps(name, scale, {space.model: amounts | space.moved_in(name, point)})
-        runs[name] = {key: trained(figures.with_seeds(sweep, seeds)) for key, sweep in sweeps.items()}
-    weights = [w for of_figure in runs.values() for one in of_figure.values() for w in one.weights.values()]
+        runs[name] = {
+            key: trained(figures.with_seeds(sweep, seeds)) for key, sweep in sweeps.items()
+        }
+    weights = [
+        w for of_figure in runs.values() for one in of_figure.values() for w in one.weights.values()
+    ]
     if not all(bool(w.isfinite().all()) for w in weights):
         return {}
     return {name: figures.measure(name, of_figure, scale) for name, of_figure in runs.items()}
 
 
 def trained(sweep: Sweep) -> Runs:
-    """Return the runs of a sweep; the last trainings are kept, because points that differ in their tests share them."""
+    """Return the runs of a sweep; the last trainings are kept, because points that differ in
+    their tests share them.
+    """
     return replace(_trained(replace(sweep, test=None)), sweep=sweep)
 
 

@@ -1,4 +1,6 @@
-"""From the recorded slices to src/icl/evidence/sensitivity.json: the constants that change the outcome of a claim."""
+"""From the recorded slices to src/icl/evidence/sensitivity.json: the constants that change the
+outcome of a claim.
+"""
 
 import json
 import math
@@ -10,8 +12,9 @@ from icl.evidence.sensitivity import Search
 from studies.space import FOLDER, Space, record, spaces
 
 PLAUSIBLE = 2.0
-"""A value that increases the distance of the fitted figures by more than this factor is ruled out: often the model
-learns nothing there, and a claim that fails there is not evidence against it."""
+"""A value that increases the distance of the fitted figures by more than this factor is ruled out:
+often the model learns nothing there, and a claim that fails there is not evidence against it.
+"""
 
 
 def searches(space: Space, trials: pd.DataFrame) -> dict[str, list[Search]]:
@@ -22,8 +25,14 @@ def searches(space: Space, trials: pd.DataFrame) -> dict[str, list[Search]]:
     for column in slices.filter(like="claim ").dropna(axis="columns", how="all"):
         found[column.removeprefix("claim ")] = of_claim = []
         for name, axis in space.axes.items():
-            rows = slices[slices["axis"].isin(["", name]) & slices[column].notna()].set_index(f"constant {name}")
-            rows = rows.loc[[v for v in axis.choices if v in rows.index]] if axis.choices else rows.sort_index()
+            rows = slices[slices["axis"].isin(["", name]) & slices[column].notna()].set_index(
+                f"constant {name}"
+            )
+            rows = (
+                rows.loc[[v for v in axis.choices if v in rows.index]]
+                if axis.choices
+                else rows.sort_index()
+            )
             if rows[column].nunique() > 1:
                 (chosen,) = rows.index[rows["axis"] == ""].tolist()
                 ruled_out = rows.index[rows["joint"] > limit].tolist()
@@ -39,7 +48,9 @@ def as_json() -> str:
         if (path := FOLDER / f"{name}.csv").is_file():
             found |= searches(space, record(path))
     lines = [
-        f"  {json.dumps(claim)}: [\n    " + ",\n    ".join(json.dumps(one._asdict()) for one in of_claim) + "\n  ]"
+        f"  {json.dumps(claim)}: [\n    "
+        + ",\n    ".join(json.dumps(one._asdict()) for one in of_claim)
+        + "\n  ]"
         for claim, of_claim in sorted(found.items())
         if claim in ledger.all_claims()
     ]

@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 from pydantic import BaseModel
 
 from icl import registry
@@ -24,7 +29,8 @@ class Axis(BaseModel, frozen=True, extra="forbid"):
 
     Values have two digits, to be easy to state. An axis that is not `searched` only has a slice.
 
-    figures : the figures in which the constant varies, if others have their own values; empty for all
+    figures : the figures in which the constant varies, if others have their own values; empty for
+        all
     """
 
     reason: str
@@ -63,7 +69,8 @@ class Axis(BaseModel, frozen=True, extra="forbid"):
 class Space(BaseModel, frozen=True, extra="forbid"):
     """The definition of a search.
 
-    axes : constant -> its range; fitted : figures whose distance from the published numbers is minimised
+    axes : constant -> its range; fitted : figures whose distance from the published numbers is
+        minimised
     held_out : published figures of this model without numbers, which are never fitted
     judged : figures whose claims are judged along the slices
     amounts : figure or `others` -> constants for the amount of testing, less than in a real run
@@ -90,31 +97,55 @@ class Space(BaseModel, frozen=True, extra="forbid"):
         Raises ValueError for an axis whose figures have different values.
         """
         model = registry.model(self.model)
-        known = {field.name: field.default for part in (model.config, model.evaluation) for field in fields(part)}
+        known = {
+            field.name: field.default
+            for part in (model.config, model.evaluation)
+            for field in fields(part)
+        }
         axes = {name: axis.figures for name, axis in self.axes.items() if name in known}
-        return {name: _of_figures(name, figures) if figures else known[name] for name, figures in axes.items()}
+        return {
+            name: _of_figures(name, figures) if figures else known[name]
+            for name, figures in axes.items()
+        }
 
     def moved_in(self, figure: str, point: Point) -> Point:
         """Return the constants of a point that vary in a figure."""
-        return {name: value for name, value in point.items() if figure in (self.axes[name].figures or (figure,))}
+        return {
+            name: value
+            for name, value in point.items()
+            if figure in (self.axes[name].figures or (figure,))
+        }
 
 
 def _of_figures(constant: str, figures: tuple[str, ...]) -> Any:
-    """Return the value of the constant in the tests of these figures, and in trainings that do not vary it."""
+    """Return the value of the constant in the tests of these figures, and in trainings that do
+    not vary it.
+    """
     sweeps = [sweep for name in figures for sweep in registry.figure(name).sweeps("smoke")]
-    parts = [part for sweep in sweeps if not sweep.varied(constant) for part in (sweep.test, *sweep.configs)]
+    parts = [
+        part
+        for sweep in sweeps
+        if not sweep.varied(constant)
+        for part in (sweep.test, *sweep.configs)
+    ]
     (value,) = {getattr(part, constant) for part in parts if hasattr(part, constant)}
     return value
 
 
 @cache
 def spaces() -> dict[str, Space]:
-    """Model, or one of its trainings -> its space; the name is the system where the file names none."""
+    """Model, or one of its trainings -> its space; the name is the system where the file names
+    none.
+    """
     paths = sorted(FOLDER.glob("[!.]*.yaml"))
-    read = {path.stem: plain_yaml.load(path.read_text(encoding="utf-8"), path.name) for path in paths}
+    read = {
+        path.stem: plain_yaml.load(path.read_text(encoding="utf-8"), path.name) for path in paths
+    }
     return {name: Space(**{"model": name, **data}) for name, data in read.items()}
 
 
 def record(path: Path) -> pd.DataFrame:
     """Return the trials in a file, in order; `axis` is empty where it names none."""
-    return pd.read_csv(path, dtype={"axis": "str"}, keep_default_na=False, na_values=[""]).fillna({"axis": ""})
+    return pd.read_csv(path, dtype={"axis": "str"}, keep_default_na=False, na_values=[""]).fillna(
+        {"axis": ""}
+    )

@@ -1,4 +1,6 @@
-"""Shared fixtures: sweeps that train in milliseconds, small disks, and copies of the workflow to run in."""
+"""Shared fixtures: sweeps that train in milliseconds, small disks, and copies of the workflow to
+run in.
+"""
 
 import os
 import random
@@ -17,8 +19,8 @@ from hypothesis import settings
 
 from icl.pipeline import kernels
 
-# As in the jobs of the workflow, whose weights tests compare with those trained in the process of the test; before
-# numpy is loaded.
+# As in the jobs of the workflow, whose weights tests compare with those trained in the process of
+# the test; before numpy is loaded.
 kernels.choose()
 
 from icl.core.config import grid  # noqa: E402
@@ -32,18 +34,25 @@ ROOT = Path(__file__).resolve().parents[1]
 WORKFLOW = ("Snakefile", "workflow", "profiles", "environment.yml")
 BEGIN = time.monotonic()
 
-# Set before torch is loaded. At the size of the tests more threads do not help, and pytest has a worker per core.
+# Set before torch is loaded. At the size of the tests more threads do not help, and pytest has a
+# worker per core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Tests must not fail because the machine is busy, and must be the same in every run.
 settings.register_profile("icl", deadline=None, derandomize=True, database=None)
 settings.load_profile("icl")
-# A shell starts its background jobs with SIGINT ignored, and the processes that tests interrupt would inherit that.
+# A shell starts its background jobs with SIGINT ignored, and the processes that tests interrupt
+# would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--minutes", type=float, default=float("inf"), help="skip tests that would begin later than this")
+    parser.addoption(
+        "--minutes",
+        type=float,
+        default=float("inf"),
+        help="skip tests that would begin later than this",
+    )
     parser.addoption("--shuffle-files", metavar="SEED", help="run the test files in random order")
 
 
@@ -64,15 +73,31 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def small_sweep() -> Callable[..., Sweep]:
-    """Make sweeps of the one-layer model that train in milliseconds; keywords are axes or constants."""
+    """Make sweeps of the one-layer model that train in milliseconds; keywords are axes or
+    constants.
+    """
     from icl.papers.li2024 import one_layer
 
-    def make(seeds: int = 3, snapshots: tuple[int, ...] = (0, 3, 8), name: str = "small", **constants: Any) -> Sweep:
-        # With 16 coordinates and 8 neurons every run's matrices are aligned to 64 bytes, as at the papers' sizes.
-        # Otherwise matrix products sum in another order, and results differ in the last bits.
-        small = {"relevant_patterns": 6, "irrelevant_patterns": 6, "label_dimension": 4, "neurons": 8}
+    def make(
+        seeds: int = 3,
+        snapshots: tuple[int, ...] = (0, 3, 8),
+        name: str = "small",
+        **constants: Any,
+    ) -> Sweep:
+        # With 16 coordinates and 8 neurons every run's matrices are aligned to 64 bytes, as at the
+        # papers' sizes. Otherwise matrix products sum in another order, and results differ in the
+        # last bits.
+        small = {
+            "relevant_patterns": 6,
+            "irrelevant_patterns": 6,
+            "label_dimension": 4,
+            "neurons": 8,
+        }
         small |= {"context_length": 5, "batch": 8} | constants
-        axes = {key: value if isinstance(value, list | tuple) else [value] for key, value in small.items()}
+        axes = {
+            key: value if isinstance(value, list | tuple) else [value]
+            for key, value in small.items()
+        }
         configs = grid(one_layer.Config, **axes, seed=range(seeds))
         return Sweep(name, one_layer.MODEL, configs, snapshots, one_layer.Evaluation(prompts=4))
 
@@ -85,13 +110,20 @@ def small_table() -> Table:
     from icl.core import table
     from icl.evidence.intervals import summarise
 
-    curve = [table.rows("error", range(3), [0.1, 0.2, 0.3 + x], panel="main", series="ours", x=x) for x in (2, 4)]
-    return summarise("figure0", "laptop", table.join([table.rows("slope", range(3), [1.0, 2.0, 3.0]), *curve]))
+    curve = [
+        table.rows("error", range(3), [0.1, 0.2, 0.3 + x], panel="main", series="ours", x=x)
+        for x in (2, 4)
+    ]
+    return summarise(
+        "figure0", "laptop", table.join([table.rows("slope", range(3), [1.0, 2.0, 3.0]), *curve])
+    )
 
 
 @pytest.fixture(scope="session")
 def published_table() -> Callable[[str], Table]:
-    """Make the table of a figure whose values are the published ones; those of a scatter are of its run 0."""
+    """Make the table of a figure whose values are the published ones; those of a scatter are of
+    its run 0.
+    """
     from icl.core import table
     from icl.evidence import errors, intervals, published_curves
 
@@ -105,7 +137,13 @@ def published_table() -> Callable[[str], Table]:
         for edge in ("band_low", "band_high"):
             cells[edge] = cells[edge].fillna(cells["value"])
         cells = cells.assign(statistic=["point" if one else "mean" for one in scatter], count=10)
-        parts = [table.conform(cells.assign(seed=[0 if one else None for one in scatter], x=cells["x"].astype(float)))]
+        parts = [
+            table.conform(
+                cells.assign(
+                    seed=[0 if one else None for one in scatter], x=cells["x"].astype(float)
+                )
+            )
+        ]
         parts += [errors.drawn_run([0], 0)] if scatter.any() else []
         return intervals.summarise(figure, "paper", table.join(parts))
 
@@ -127,7 +165,9 @@ def handlers_restored() -> Iterator[None]:
 def mounted(folder: Path, options: str) -> Iterator[Path]:
     """Yield a small separate disk; skips if mounting is not permitted."""
     folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", str(folder)], capture_output=True, text=True)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)], capture_output=True, text=True
+    )
     if done.returncode != 0:
         pytest.skip(f"no small disk can be mounted here: {done.stderr.strip()}")
     try:
@@ -137,14 +177,20 @@ def mounted(folder: Path, options: str) -> Iterator[Path]:
 
 
 class Workflow:
-    """A copy of the workflow in a separate folder, run from the command line, with its own package if copied."""
+    """A copy of the workflow in a separate folder, run from the command line, with its own
+    package if copied.
+    """
 
     def __init__(self, folder: Path, copied: tuple[str, ...] = WORKFLOW) -> None:
         self.folder = folder
         for name in copied:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+                shutil.copytree(
+                    ROOT / name,
+                    folder / name,
+                    ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"),
+                )
             else:
                 shutil.copy2(ROOT / name, folder / name)
 
@@ -165,11 +211,19 @@ class Workflow:
     def start(self, command: list[str], **environment: str) -> "subprocess.Popen[str]":
         """Start a command in the folder and its own process group."""
         source = self.folder / "src"
-        own = {"PYTHONDONTWRITEBYTECODE": "1"} | ({"PYTHONPATH": str(source)} if source.is_dir() else {})
+        own = {"PYTHONDONTWRITEBYTECODE": "1"} | (
+            {"PYTHONPATH": str(source)} if source.is_dir() else {}
+        )
         return subprocess.Popen(
-            command, cwd=self.folder, env=os.environ | own | environment, text=True, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            command,
+            cwd=self.folder,
+            env=os.environ | own | environment,
+            text=True,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
 
 
 @pytest.fixture
@@ -199,7 +253,9 @@ def make_figure9(folder: Path, plan: "Plan") -> Path:
 
 @pytest.fixture(scope="session")
 def figure9_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with all results of figure 9 at the smoke scale, and nothing else. Copy it before changing it."""
+    """Return a folder with all results of figure 9 at the smoke scale, and nothing else. Copy it
+    before changing it.
+    """
     from icl.pipeline.plan import Plan
 
     return make_figure9(tmp_path_factory.mktemp("figure9"), Plan("smoke"))
@@ -207,7 +263,9 @@ def figure9_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def figure9(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return what is found of figures 9 and 12 at the smoke scale in the working folder, which has figure 9 alone."""
+    """Return what is found of figures 9 and 12 at the smoke scale in the working folder, which
+    has figure 9 alone.
+    """
     from icl.pipeline.plan import Plan
     from icl.report import results
 

@@ -2,12 +2,13 @@
 
 tests/papers/<paper>/planted.py defines
 
-    sound(figure)   the figure's runs that satisfy its claims (or nearly): short trainings, or constructed weights
+    sound(figure)   the figure's runs that satisfy its claims (or nearly): short trainings, or
+                    constructed weights
     PLANTED         claim -> observable of a bound -> the violation that contradicts this bound
     UNTRAINED_HOLD  claims that untrained weights may support, with the reason
 
-tests/papers/test_planted.py tries every violation, and `python -m tests.planted` writes the list that the pages show,
-or `python -m tests.planted li2024` only the part of one paper.
+tests/papers/test_planted.py tries every violation, and `python -m tests.planted` writes the list
+that the pages show, or `python -m tests.planted li2024` only the part of one paper.
 """
 
 import dataclasses
@@ -32,7 +33,8 @@ from icl.evidence.judging import Part, judge
 from icl.pipeline import figures
 
 Trained = Mapping[str, Runs]
-# An object, the name of one of its attributes, and a function from the attribute to what replaces it.
+# An object, the name of one of its attributes, and a function from the attribute to what replaces
+# it.
 Patch = tuple[Any, str, Callable[[Any], Any]]
 LIST = folders.PACKAGE / "evidence" / "planted.json"
 
@@ -71,7 +73,9 @@ def with_weights(runs: Runs, **weights: Any) -> Runs:
 
 def untrained(runs: Runs) -> Runs:
     """Every snapshot has the initial weights."""
-    return dataclasses.replace(runs, weights={n: w[:, :1].expand_as(w).clone() for n, w in runs.weights.items()})
+    return dataclasses.replace(
+        runs, weights={n: w[:, :1].expand_as(w).clone() for n, w in runs.weights.items()}
+    )
 
 
 UNTRAINED = Planted("the weights stay at their start", each(untrained))
@@ -88,7 +92,11 @@ def tables() -> dict[str, ModuleType]:
 def cases() -> Iterator[tuple[str, str, str]]:
     """Paper, claim and observable of every violation."""
     for key, module in tables().items():
-        yield from ((key, claim, observable) for claim, parts in module.PLANTED.items() for observable in parts)
+        yield from (
+            (key, claim, observable)
+            for claim, parts in module.PLANTED.items()
+            for observable in parts
+        )
 
 
 def measured(key: str, figure: str, planted: Planted = SOUND) -> Table:
@@ -107,7 +115,9 @@ def _measured(key: str, figure: str, planted: Planted) -> Table:
 
 
 def judged(key: str, claim: str, observable: str, planted: Planted = SOUND) -> tuple[str, Part]:
-    """Return the outcomes of a claim and of one of its bounds with a violation, without conditions on the runs."""
+    """Return the outcomes of a claim and of one of its bounds with a violation, without
+    conditions on the runs.
+    """
     stated = ledger.claim(claim)
     verdict = judge(claim, stated.bounds, measured(key, stated.figure, planted))
     (part,) = [part for part in verdict.parts if part.observable == observable]
@@ -132,9 +142,11 @@ def estimates(key: str, claim: str, observable: str) -> tuple[Part, Part]:
 
 
 def written(*keys: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """Claim -> observable -> the violation in words, and the estimates with it and without, to two digits.
+    """Claim -> observable -> the violation in words, and the estimates with it and without, to two
+    digits.
 
-    keys : the papers to try, by default all; the violations of the others stay as they are in the list
+    keys : the papers to try, by default all; the violations of the others stay as they are in the
+        list
     """
     stored, known = json.loads(LIST.read_text(encoding="utf-8")), listed()
     found = {claim: stored[claim] for claim in stored if claim in known} if keys else {}
@@ -146,4 +158,6 @@ def written(*keys: str) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 if __name__ == "__main__":
-    LIST.write_text(json.dumps(written(*sys.argv[1:]), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    LIST.write_text(
+        json.dumps(written(*sys.argv[1:]), indent=1, sort_keys=True) + "\n", encoding="utf-8"
+    )

@@ -1,6 +1,8 @@
-"""A SLURM of one node on the loopback interface, for the tests: real daemons, no database, no authentication.
+"""A SLURM of one node on the loopback interface, for the tests: real daemons, no database, no
+authentication.
 
-Needs slurmctld, slurmd and slurm-client as Debian packages them (munge is installed with them and need not run).
+Needs slurmctld, slurmd and slurm-client as Debian packages them (munge is installed with them and
+need not run).
 """
 
 import ctypes
@@ -14,8 +16,9 @@ from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel")
 
-# config_overrides allows the node more cores than the machine has, and a fake GPU. The job's memory is polled each
-# second, because a container has no control groups. Time limits are checked each minute, without a grace period.
+# config_overrides allows the node more cores than the machine has, and a fake GPU. The job's memory
+# is polled each second, because a container has no control groups. Time limits are checked each
+# minute, without a grace period.
 CONFIG = """
 ClusterName=tests
 SlurmctldHost={host}(127.0.0.1)
@@ -62,7 +65,9 @@ def _path() -> str:
 
 
 class Cluster:
-    """A running cluster with all its files below `folder`; `environment` is for its users. Call stop() at the end."""
+    """A running cluster with all its files below `folder`; `environment` is for its users. Call
+    stop() at the end.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -71,13 +76,18 @@ class Cluster:
             (folder / name).mkdir(parents=True, exist_ok=True)
         host, (port, next_port) = socket.gethostname().split(".")[0], _free_ports()
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 9 // 10 // 2**20
-        user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+        user = subprocess.run(
+            ["id", "-un"], capture_output=True, text=True, check=True
+        ).stdout.strip()
         self.config = folder / "slurm.conf"
         self.config.write_text(
-            CONFIG.format(host=host, user=user, port=port, next_port=next_port, folder=folder, memory=memory)
+            CONFIG.format(
+                host=host, user=user, port=port, next_port=next_port, folder=folder, memory=memory
+            )
         )
         (folder / "gres.conf").write_text("Name=gpu File=/dev/null\n")
-        # The plugin's job step drops every variable SLURM_*, and srun would look for the system's configuration.
+        # The plugin's job step drops every variable SLURM_*, and srun would look for the system's
+        # configuration.
         srun = shutil.which("srun", path=_path())
         wrapper = folder / "bin" / "srun"
         wrapper.write_text(f'#!/bin/sh\nSLURM_CONF={self.config} exec {srun} "$@"\n')
@@ -114,11 +124,20 @@ class Cluster:
     def jobs(self) -> list[dict[str, str]]:
         """SLURM's records of all jobs of the last hour, from `scontrol show job`."""
         lines = self.ask("scontrol", "show", "job", "--oneliner").splitlines()
-        return [dict(part.partition("=")[::2] for part in line.split() if "=" in part) for line in lines]
+        return [
+            dict(part.partition("=")[::2] for part in line.split() if "=" in part) for line in lines
+        ]
 
     def ask(self, *command: str) -> str:
         """Return the stdout of a SLURM command; empty if it fails."""
-        done = subprocess.run(command, env=self._environment(), capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command,
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         return done.stdout if done.returncode == 0 else ""
 
     def _environment(self) -> dict[str, str]:
@@ -138,7 +157,9 @@ class Cluster:
                 return
             time.sleep(0.25)
         logs = "\n".join(path.read_text()[-2000:] for path in self.folder.glob("*.log"))
-        raise RuntimeError(f"SLURM's node is not idle after 30 s\n{self.ask('sinfo', '-N', '-l')}\n{logs}")
+        raise RuntimeError(
+            f"SLURM's node is not idle after 30 s\n{self.ask('sinfo', '-N', '-l')}\n{logs}"
+        )
 
 
 def _end_with_parent() -> None:

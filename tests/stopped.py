@@ -17,7 +17,10 @@ def same(a: Runs, b: Runs) -> bool:
     return (
         a.sweep == b.sweep
         and sorted(a.weights) == sorted(b.weights)
-        and all(torch.equal(w, b.weights[n]) and w.dtype == b.weights[n].dtype for n, w in a.weights.items())
+        and all(
+            torch.equal(w, b.weights[n]) and w.dtype == b.weights[n].dtype
+            for n, w in a.weights.items()
+        )
         and a.losses.tobytes() == b.losses.tobytes()
     )
 
@@ -39,7 +42,9 @@ def train_until(sweep: Sweep, step: int, path: Path) -> None:
 
 
 def assert_goes_on_bit_for_bit(trained: Runs, stops: Iterable[int], path: Path) -> None:
-    """Assert that a training, stopped at some steps and resumed from its state, ends with the same bits."""
+    """Assert that a training, stopped at some steps and resumed from its state, ends with the
+    same bits.
+    """
     for stop in stops:
         train_until(trained.sweep, stop, path)
     assert same(train(trained.sweep, load_state(path, "fingerprint")), trained)

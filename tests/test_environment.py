@@ -1,4 +1,6 @@
-"""Versions agree, no file names a machine, make passes on what it is given, and .venv is made when it has to be."""
+"""Versions agree, no file names a machine, make passes on what it is given, and .venv is made
+when it has to be.
+"""
 
 import ast
 import json
@@ -27,18 +29,25 @@ ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
 LOCK, PIN, TORCH, CPU = (
-    (ROOT / f"requirements/{name}").read_text() for name in ("lock.txt", "torch.in", "torch.txt", "torch-cpu.txt")
+    (ROOT / f"requirements/{name}").read_text()
+    for name in ("lock.txt", "torch.in", "torch.txt", "torch-cpu.txt")
 )
 
 
 def ranges(requirements: list[str]) -> dict[str, SpecifierSet]:
     """PyPI's name of each package -> its versions."""
-    names = [one.replace("pytorch", "torch").replace("-base", "").replace("-minimal", "") for one in requirements]
+    names = [
+        one.replace("pytorch", "torch").replace("-base", "").replace("-minimal", "")
+        for one in requirements
+    ]
     return {canonicalize_name(one.name): one.specifier for one in map(Requirement, names)}
 
 
 def pins(lock: str) -> dict[str, str]:
-    return {canonicalize_name(name): version for name, version in re.findall(r"^([\w.-]+)==([^\s;\\]+)", lock, re.M)}
+    return {
+        canonicalize_name(name): version
+        for name, version in re.findall(r"^([\w.-]+)==([^\s;\\]+)", lock, re.M)
+    }
 
 
 RUNTIME = ranges(PROJECT["dependencies"]) | {"python": SpecifierSet(PROJECT["requires-python"])}
@@ -46,12 +55,20 @@ CONDA = ranges(yaml.safe_load((ROOT / "environment.yml").read_text())["dependenc
 
 
 def test_conda_has_the_same_ranges_and_all_that_is_imported() -> None:
-    assert {name: admitted for name, admitted in CONDA.items() if name not in ("pip", "setuptools")} == RUNTIME
+    assert {
+        name: admitted for name, admitted in CONDA.items() if name not in ("pip", "setuptools")
+    } == RUNTIME
     imported = set()
     for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "scripts").glob("*.py")]:
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-        imported |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-        imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+        imported |= {
+            alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
+        }
+        imported |= {
+            str(node.module)
+            for node in nodes
+            if isinstance(node, ast.ImportFrom) and not node.level
+        }
     packages = metadata.packages_distributions()
     for top in {name.split(".")[0] for name in imported} - {*sys.stdlib_module_names, "icl"}:
         assert CONDA.keys() & {canonicalize_name(one) for one in packages[top]}, top
@@ -65,17 +82,27 @@ def test_the_lock_lies_in_every_range_and_serves_every_machine() -> None:
     # No build of torch, no file or address, and hashes for every pin.
     assert not re.findall(r"^.*(?:\+cpu|file:| @ |://|nvidia|cuda|triton|^torch==).*$", LOCK, re.M)
     for text in (LOCK, TORCH, CPU):
-        assert all("--hash=sha256:" in block for block in re.split(r"\n(?=\S)", text) if "==" in block.split("\n")[0])
+        assert all(
+            "--hash=sha256:" in block
+            for block in re.split(r"\n(?=\S)", text)
+            if "==" in block.split("\n")[0]
+        )
     version = pins(PIN)["torch"]
     assert pins(TORCH)["torch"] == version and pins(CPU) == {"torch": f"{version}+cpu"}
-    assert all(pins(LOCK)[name] == other for name, other in pins(TORCH).items() if name in pins(LOCK))
+    assert all(
+        pins(LOCK)[name] == other for name, other in pins(TORCH).items() if name in pins(LOCK)
+    )
 
 
 def test_the_dependencies_of_torch_are_those_in_the_lock() -> None:
     (told,) = PYPROJECT["tool"]["uv"]["dependency-metadata"]
     said = map(Requirement, metadata.requires("torch") or [])
     # The CUDA build has the same dependencies and its libraries; extras do not matter here.
-    plain = [r for r in said if not r.name.startswith(("nvidia", "cuda", "triton")) and "extra" not in str(r.marker)]
+    plain = [
+        r
+        for r in said
+        if not r.name.startswith(("nvidia", "cuda", "triton")) and "extra" not in str(r.marker)
+    ]
     assert {str(Requirement(r)) for r in told["requires-dist"]} == {str(r) for r in plain}
     assert pins(PIN) == {"torch": told["version"]}
 
@@ -83,9 +110,16 @@ def test_the_dependencies_of_torch_are_those_in_the_lock() -> None:
 @pytest.mark.skipif(not provenance.is_clone(), reason="no git lists the files here")
 def test_no_tracked_file_names_a_machine() -> None:
     # Assembled from pieces, so that this file is not found.
-    hosts = [re.escape(f"{host}.org") for host in ("pypi", "pythonhosted", "download.pytorch", "anaconda")]
-    folder = r"(?<![\w.~>})-])/(?:" + "|".join("work root farm home opt tmp Users mnt".split()) + ")/"
-    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    hosts = [
+        re.escape(f"{host}.org")
+        for host in ("pypi", "pythonhosted", "download.pytorch", "anaconda")
+    ]
+    folder = (
+        r"(?<![\w.~>})-])/(?:" + "|".join("work root farm home opt tmp Users mnt".split()) + ")/"
+    )
+    listing = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+    ).stdout.decode()
     paths = [ROOT / name for name in listing.split("\0") if name]
     texts = {path: path.read_bytes() for path in paths if path.is_file() and not path.is_symlink()}
     named = re.compile("|".join([folder, *hosts]).encode())
@@ -94,8 +128,14 @@ def test_no_tracked_file_names_a_machine() -> None:
 
 def make(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run make as a user would, even if make started the tests."""
-    ours = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "PYTHON", "TORCH"))} | variables
-    return subprocess.run(["make", *arguments], env=ours, capture_output=True, text=True, check=False)
+    ours = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("MAKE", "MFLAGS", "PYTHON", "TORCH"))
+    } | variables
+    return subprocess.run(
+        ["make", *arguments], env=ours, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.fixture
@@ -109,7 +149,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def programs(folder: Path) -> Path:
-    """Return the folder with programs in .venv that print their words, one a line, and run nothing."""
+    """Return the folder with programs in .venv that print their words, one a line, and run
+    nothing.
+    """
     (folder / ".venv/bin").mkdir(parents=True)
     for name in ("snakemake", "mkdocs", "uv", "python"):
         real = f'[ "$1" != scripts/call.py ] || exec "{sys.executable}" "$@"\n' * (name == "python")
@@ -121,21 +163,44 @@ def programs(folder: Path) -> Path:
 
 @pytest.mark.usefixtures("programs")
 def test_unknown_goals_go_to_snakemake_in_one_call_with_one_config() -> None:
-    # figures and results are also folders, which make must not take for finished targets. Of two --config Snakemake
-    # reads the last one only.
+    # figures and results are also folders, which make must not take for finished targets. Of two
+    # --config Snakemake reads the last one only.
     Path("figures").mkdir()
-    given = ("figures", "results/a.txt", "SCALE=smoke", "SET=li_icl: {batch: 64}", "SNAKEMAKE_ARGS=-n -C variant=a")
+    given = (
+        "figures",
+        "results/a.txt",
+        "SCALE=smoke",
+        "SET=li_icl: {batch: 64}",
+        "SNAKEMAKE_ARGS=-n -C variant=a",
+    )
     assert make("-o", "env", *given).stdout.splitlines()[1:] == [
-        "figures", "results/a.txt", "-n", "-C", "scale=smoke", "constants=li_icl: {batch: 64}", "variant=a", "end",
-    ]  # fmt: skip
-    alone = make("-o", "env", "figure9", "SET=li_icl: {batch: 64}", "SNAKEMAKE_ARGS=--config 'a=b c'").stdout
-    assert alone.splitlines()[1:] == ["figure9", "--config", "constants=li_icl: {batch: 64}", "a=b c", "end"]
+        "figures",
+        "results/a.txt",
+        "-n",
+        "-C",
+        "scale=smoke",
+        "constants=li_icl: {batch: 64}",
+        "variant=a",
+        "end",
+    ]
+    alone = make(
+        "-o", "env", "figure9", "SET=li_icl: {batch: 64}", "SNAKEMAKE_ARGS=--config 'a=b c'"
+    ).stdout
+    assert alone.splitlines()[1:] == [
+        "figure9",
+        "--config",
+        "constants=li_icl: {batch: 64}",
+        "a=b c",
+        "end",
+    ]
 
 
 @pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize("given", ["-Cvariant=a", "--config=variant=a", "--config variant=a"])
 def test_settings_of_make_join_every_form_of_a_config(given: str) -> None:
-    made = make("-o", "env", "figure9", "SCALE=smoke", f"SNAKEMAKE_ARGS=-n {given}").stdout.splitlines()[1:]
+    made = make(
+        "-o", "env", "figure9", "SCALE=smoke", f"SNAKEMAKE_ARGS=-n {given}"
+    ).stdout.splitlines()[1:]
     assert made == ["figure9", "-n", "--config", "scale=smoke", "variant=a", "end"]
 
 
@@ -148,21 +213,32 @@ HOSTILE = (
     "*",
 )
 USES = {
-    "SCALE": "figure9", "SET": "figure9", "SNAKEMAKE_ARGS": "figure9", "PAPER": "paper", "FIGURE": "whatif",
-    "SITE": "docs", "BENCH": "bench", "PYTEST_ARGS": "test", "LOCK_ARGS": "lock",
-}  # fmt: skip
+    "SCALE": "figure9",
+    "SET": "figure9",
+    "SNAKEMAKE_ARGS": "figure9",
+    "PAPER": "paper",
+    "FIGURE": "whatif",
+    "SITE": "docs",
+    "BENCH": "bench",
+    "PYTEST_ARGS": "test",
+    "LOCK_ARGS": "lock",
+}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_a_caller_gives_reaches_no_shell(programs: Path, text: str) -> None:
-    """As a variable of make or of the environment, and as a goal: each arrives as it is, or its words do."""
+    """As a variable of make or of the environment, and as a goal: each arrives as it is, or its
+    words do.
+    """
     for variable, goal in USES.items():
         for arguments, variables in (([f"{variable}={text}"], {}), ([], {variable: text})):
             also = ["SET=a"] if goal == "whatif" else []
             done = make("-o", "env", goal, *also, *arguments, **variables)
             assert not Path("canary").exists(), (variable, done)
             if not variable.endswith("ARGS") and variable != "BENCH":
-                assert re.search(rf"^(scale=|constants=)?{re.escape(text)}$", done.stdout, re.MULTILINE), variable
+                assert re.search(
+                    rf"^(scale=|constants=)?{re.escape(text)}$", done.stdout, re.MULTILINE
+                ), variable
     make("-o", "env", text)
     make("env", f"PYTHON={text}", f"TORCH_INDEX={text}")
     assert not Path("canary").exists()
@@ -171,25 +247,36 @@ def test_what_a_caller_gives_reaches_no_shell(programs: Path, text: str) -> None
 def test_make_takes_the_first_working_python(folder: Path) -> None:
     for name in ("python3", "python3.11", "python3.12", "python3.13", "python3.14"):
         works = name in ("python3.12", "python3.13")
-        (folder / name).write_text(f'#!/bin/sh\n[ "$1" != -c ] || exit {1 - works}\necho {name} "$@"\n')
+        (folder / name).write_text(
+            f'#!/bin/sh\n[ "$1" != -c ] || exit {1 - works}\necho {name} "$@"\n'
+        )
         (folder / name).chmod(0o755)
     path = f"{folder}:{os.environ['PATH']}"
     assert make("env", PATH=path).stdout == "python3.13 scripts/environment.py   \n"
     chosen = make("env", "PYTHON=python3.12", "TORCH=cuda", PATH=path).stdout
     assert chosen == "python3.12 scripts/environment.py python3.12 cuda \n"
     refused = make("env", "PYTHON=python3.11", PATH=path).stderr.splitlines()[0]
-    assert refused.startswith("make env: no Python 3.11 or later") and refused.endswith("in PYTHON=python3.11")
+    assert refused.startswith("make env: no Python 3.11 or later") and refused.endswith(
+        "in PYTHON=python3.11"
+    )
 
 
 def test_make_names_a_variable_that_has_no_use() -> None:
     for given in ("scale=smoke", "figure=figure9", "Scale=smoke", "SCAEL=smoke", "SEEDS=3"):
         done = make("-C", str(ROOT), "-n", "figure9", given)
-        assert done.returncode == 2 and f"{given.partition('=')[0]}=...: has no use here" in done.stderr
-    done = make("-o", "env", "figure9", "SNAKEMAKE_ARGS=--workflow-profile profiles/slrum", "-C", str(ROOT))
+        assert (
+            done.returncode == 2
+            and f"{given.partition('=')[0]}=...: has no use here" in done.stderr
+        )
+    done = make(
+        "-o", "env", "figure9", "SNAKEMAKE_ARGS=--workflow-profile profiles/slrum", "-C", str(ROOT)
+    )
     assert "profile 'profiles/slrum': no such profile" in done.stderr
 
 
-def test_the_cpu_build_of_torch_is_tried_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cpu_build_of_torch_is_tried_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def tried(torch: str, index: str) -> list[str]:
         """Return the files, whose digests are required, and the only index."""
         found = [*environment.builds(torch, index).values()]
@@ -198,12 +285,18 @@ def test_the_cpu_build_of_torch_is_tried_first(folder: Path, monkeypatch: pytest
 
     cpu, default = str(environment.CPU), str(environment.TORCH)
     monkeypatch.setattr(sys, "platform", "linux")
-    assert (tried("", ""), tried("", "index"), tried("cuda", "")) == ([cpu, default], [cpu, "index"], [default])
+    assert (tried("", ""), tried("", "index"), tried("cuda", "")) == (
+        [cpu, default],
+        [cpu, "index"],
+        [default],
+    )
     monkeypatch.setattr(sys, "platform", "darwin")
     assert tried("", "") == [default]
 
 
-def test_an_environment_is_made_once_and_again_after_a_change(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_is_made_once_and_again_after_a_change(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[tuple[str, str, str]] = []
 
     def build(*chosen: str) -> None:
@@ -229,10 +322,14 @@ def test_an_environment_is_made_once_and_again_after_a_change(folder: Path, monk
     for changed in ({"python": "/another"}, {"folder": "/another"}):
         environment.RECORD.write_text(json.dumps(environment.recorded() | changed))
         assert times_made("python3", "", "") == 1
-    assert not Path(made[-1][0]).is_relative_to(sys.prefix), "the Python of the .venv that is removed"
+    assert not Path(made[-1][0]).is_relative_to(sys.prefix), (
+        "the Python of the .venv that is removed"
+    )
 
 
-def test_the_lock_of_the_set_up_follows_no_link(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lock_of_the_set_up_follows_no_link(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "argv", ["environment.py", "", "", ""])
     environment.LOG.parent.mkdir()
     (folder / "other").write_text("kept")
@@ -251,13 +348,23 @@ def test_the_set_up_keeps_where_packages_come_from_and_no_other_setting(
     environment.LOG.parent.mkdir()
     environment.run("a step", sys.executable, "-c", "import os; print(dict(os.environ))")
     told = ast.literal_eval(environment.LOG.read_text().splitlines()[-1])
-    ours = {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_INDEX_URL": "1", "UV_CACHE_DIR": "1"}
+    ours = {
+        "PIP_USER": "0",
+        "PIP_REQUIRE_VIRTUALENV": "0",
+        "PIP_INDEX_URL": "1",
+        "UV_CACHE_DIR": "1",
+    }
     assert told.items() >= ours.items() and not {*given[1:]} & set(told)
 
 
 def test_clean_removes_results_on_other_disks_and_names_what_it_cannot_remove(folder: Path) -> None:
     (folder / "disk/laptop/logs").mkdir(parents=True)
-    for name in ("disk/README.md", "disk/laptop/README.md", "disk/laptop/logs/a.log", "disk/.hidden"):
+    for name in (
+        "disk/README.md",
+        "disk/laptop/README.md",
+        "disk/laptop/logs/a.log",
+        "disk/.hidden",
+    ):
         (folder / name).touch()
     (folder / "results").symlink_to("disk")
     for name in ("figures", "src", "scripts", "studies", "benchmarks", "tests", ".pytest_cache"):

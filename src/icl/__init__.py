@@ -1,3 +1,5 @@
-"""icl: regenerates the figures of the theory papers on in-context learning and tests their claims."""
+"""icl: regenerates the figures of the theory papers on in-context learning and tests their
+claims.
+"""
 
 __version__ = "0.1.0"

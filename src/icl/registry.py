@@ -1,7 +1,8 @@
-"""The figures and models of all papers, found in the package's folders; there is no list to maintain.
+"""The figures and models of all papers, found in the package's folders; there is no list to
+maintain.
 
-The figures of a paper are the values in ``FIGURES`` of the modules in its folder. A model is the value ``MODEL`` of a
-module there or below ``icl.models``.
+The figures of a paper are the values in ``FIGURES`` of the modules in its folder. A model is the
+value ``MODEL`` of a module there or below ``icl.models``.
 """
 
 import importlib
@@ -66,8 +67,8 @@ def _entry(name: str) -> tuple[Figure, ModuleType]:
 def figures() -> dict[str, str]:
     """Figure -> the key of its paper, paper by paper, figures in natural order.
 
-    Raises ConstantError if two figures have the same name, and LedgerError if a figure has no entry in claims.yaml or
-    an entry no figure.
+    Raises ConstantError if two figures have the same name, and LedgerError if a figure has no entry
+    in claims.yaml or an entry no figure.
     """
     found = {name: module.__name__.split(".")[2] for name, (_, module) in _figures().items()}
     for one in ledger.papers():
@@ -100,18 +101,24 @@ def file(name: str) -> str:
 
 @cache
 def _models() -> dict[str, tuple[Model, str]]:
-    """Name -> the model and the module that defines it, which has one of its functions or its constants."""
+    """Name -> the model and the module that defines it, which has one of its functions or its
+    constants.
+    """
     packages = {f"icl.papers.{key}": PAPERS / key for key in papers()}
     for folder in sorted(path.parent for path in (PACKAGE / "models").rglob("__init__.py")):
         if all(map(str.isidentifier, folder.relative_to(PACKAGE).parts)):
             packages[".".join(("icl", *folder.relative_to(PACKAGE).parts))] = folder
-    modules = [module for package, folder in packages.items() for module in _modules(package, folder)]
+    modules = [
+        module for package, folder in packages.items() for module in _modules(package, folder)
+    ]
     found: dict[str, tuple[Model, str]] = {}
     for module in modules:
         one = getattr(module, "MODEL", None)
         if isinstance(one, Model) and module.__name__ in one.modules:
             if one.name in found:
-                raise ConstantError(f"model {one.name}: is in {found[one.name][1]} and in {module.__name__}")
+                raise ConstantError(
+                    f"model {one.name}: is in {found[one.name][1]} and in {module.__name__}"
+                )
             found[one.name] = one, module.__name__
     return found
 

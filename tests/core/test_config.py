@@ -49,21 +49,35 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Toy(width=2**53), "must be below 2^53 in size, at least 2 and even"),
     (lambda: Toy(kind=1), "kind = 1: must be text, one of relu, gelu"),
     (lambda: Toy(shared=1), "shared = 1: must be true or false"),
-    (lambda: Toy(start=(0.1, float("inf"))), "start = (0.1, inf): must be a list of finite numbers"),
+    (
+        lambda: Toy(start=(0.1, float("inf"))),
+        "start = (0.1, inf): must be a list of finite numbers",
+    ),
     (lambda: Toy(start="0.1 0.2"), "start = '0.1 0.2': must be a list of numbers"),
     (lambda: one_layer.Config(pattern_norm=float("inf")), "= inf: must be finite, above 0"),
     (lambda: one_layer.Config(task_shifts=6), "= 6: must be below relevant_patterns = 6"),
     (lambda: toy(seed=[]), "toys: has no configs"),
-    *((lambda at=at: Sweep("toys", TOY, (Toy(),), at, ToyTest()), "snapshots must be increasing")
-      for at in ((3, 1), (1, 1), (-1, 3))),
+    *(
+        (lambda at=at: Sweep("toys", TOY, (Toy(),), at, ToyTest()), "snapshots must be increasing")
+        for at in ((3, 1), (1, 1), (-1, 3))
+    ),
     (lambda: toy(seed=[0]).shard(0, 2), "shard 0 of 2: the sweep toys has 1 runs"),
-    (lambda: toy().override({"raet": 0.3}), "no such constant; it has kind, prompts, rate, shared, start, width"),
+    (
+        lambda: toy().override({"raet": 0.3}),
+        "no such constant; it has kind, prompts, rate, shared, start, width",
+    ),
     (lambda: toy().override({"seed": 3}), "seed = 3: toy has no such constant"),
-    (lambda: toy().override({"graded": 3}), "graded = 3: toy has no such constant"),  # a method has this name
+    (
+        lambda: toy().override({"graded": 3}),
+        "graded = 3: toy has no such constant",
+    ),  # a method has this name
     (lambda: toy().override({"rate": 2.0}), "rate (eta) = 2.0: must be above 0 and at most 1"),
     (lambda: toy().override({"prompts": 0}), "prompts = 0: must be at least 1"),
-    (lambda: toy(width=[2, 4]).override({"width": 6}), "width = 6: the sweep toys varies it itself over [2, 4]"),
-]  # fmt: skip
+    (
+        lambda: toy(width=[2, 4]).override({"width": 6}),
+        "width = 6: the sweep toys varies it itself over [2, 4]",
+    ),
+]
 
 
 @pytest.mark.parametrize(("make", "message"), REFUSED)
@@ -81,7 +95,11 @@ def test_whole_numbers_and_lists_get_the_type_of_the_default_and_a_grade_is_need
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=10,
 )
@@ -104,10 +122,15 @@ def test_what_a_training_depends_on_is_every_constant_but_the_tests() -> None:
     assert digest(other_test.compact()) == digest(base.compact())
     assert digest(other_test.plain()) != digest(base.plain())
     others = [
-        base.override({"width": 6}), dataclasses.replace(base, snapshots=(0, 6)), toy(rate=[0.1, 0.2], seed=[1, 0]),
-        dataclasses.replace(base, name="other"), dataclasses.replace(base, model=Model("other", Toy, ToyTest)),
-        toy(rate=[0.1, 0.2], seed=range(3)), toy(rate=[0.1, 0.3], seed=range(2)), toy(rate=[0.2, 0.1], seed=range(2)),
-    ]  # fmt: skip
+        base.override({"width": 6}),
+        dataclasses.replace(base, snapshots=(0, 6)),
+        toy(rate=[0.1, 0.2], seed=[1, 0]),
+        dataclasses.replace(base, name="other"),
+        dataclasses.replace(base, model=Model("other", Toy, ToyTest)),
+        toy(rate=[0.1, 0.2], seed=range(3)),
+        toy(rate=[0.1, 0.3], seed=range(2)),
+        toy(rate=[0.2, 0.1], seed=range(2)),
+    ]
     assert len({digest(one.compact()) for one in [base, *others]}) == 1 + len(others)
     assert len({one.trained() for one in [base, *others]}) == 1 + len(others)
 
@@ -128,7 +151,14 @@ def test_constants_are_replaced_in_every_config_and_the_test() -> None:
 
 def test_reductions_list_what_differs_from_the_paper() -> None:
     papers = toy(seed=range(10))
-    ours = dataclasses.replace(toy(seed=range(2), width=[2]), snapshots=(0, 3), test=ToyTest(prompts=5))
+    ours = dataclasses.replace(
+        toy(seed=range(2), width=[2]), snapshots=(0, 3), test=ToyTest(prompts=5)
+    )
     assert reductions(papers, papers) == []
-    named = [("seeds", "2", "10"), ("steps", "3", "5"), ("width", "2", "4"), ("prompts of the test", "5", "10")]
+    named = [
+        ("seeds", "2", "10"),
+        ("steps", "3", "5"),
+        ("width", "2", "4"),
+        ("prompts of the test", "5", "10"),
+    ]
     assert reductions(ours, papers) == named

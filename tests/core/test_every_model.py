@@ -16,27 +16,37 @@ STEPS = 3
 
 
 def trainings() -> Iterator[Sweep]:
-    """One short training per model and kind of loss: the first sweep of each figure that names a new set of choices."""
+    """One short training per model and kind of loss: the first sweep of each figure that names a
+    new set of choices.
+    """
     seen = set()
     for name in registry.figures():
         for sweep in registry.figure(name).sweeps("smoke"):
-            choices = {key: value for key, value in vars(sweep.configs[0]).items() if isinstance(value, str)}
+            choices = {
+                key: value
+                for key, value in vars(sweep.configs[0]).items()
+                if isinstance(value, str)
+            }
             key = (sweep.model.name, tuple(sorted(choices.items())))
             if key not in seen and sweep.snapshots[-1] > 0:
                 seen.add(key)
-                # The first, a middle and the last run differ in the seed or in what the sweep varies.
+                # The first, a middle and the last run differ in the seed or in what the sweep
+                # varies.
                 count = len(sweep.configs)
                 few = tuple(sweep.configs[index] for index in sorted({0, count // 2, count - 1}))
                 yield replace(sweep, configs=few, snapshots=(0, min(STEPS, sweep.snapshots[-1])))
 
 
 TRAININGS = list(trainings())
-# A common bias of the keys does not change attention: its gradient is pure rounding, which Adam rescales.
+# A common bias of the keys does not change attention: its gradient is pure rounding, which Adam
+# rescales.
 UNDETERMINED = "keys.bias"
 
 
 def test_every_model_is_trained_by_a_figure_and_has_all_parts() -> None:
-    sweeps = [sweep for name in registry.figures() for sweep in registry.figure(name).sweeps("smoke")]
+    sweeps = [
+        sweep for name in registry.figures() for sweep in registry.figure(name).sweeps("smoke")
+    ]
     untrained = {sweep.model.name for sweep in sweeps if sweep.snapshots == (0,)}
     assert {sweep.model.name for sweep in TRAININGS} | untrained == set(registry.models())
     for model in registry.models().values():
@@ -45,7 +55,9 @@ def test_every_model_is_trained_by_a_figure_and_has_all_parts() -> None:
 
 @pytest.mark.parametrize("sweep", TRAININGS, ids=lambda sweep: sweep.name)
 def test_a_run_has_the_same_values_alone_and_in_a_batch(sweep: Sweep) -> None:
-    """Equal up to the rounding of sums of some thousand terms in another order, over a few steps."""
+    """Equal up to the rounding of sums of some thousand terms in another order, over a few
+    steps.
+    """
     together = train(sweep)
     for run, config in enumerate(sweep.configs):
         alone = train(replace(sweep, configs=(config,)))
@@ -53,4 +65,6 @@ def test_a_run_has_the_same_values_alone_and_in_a_batch(sweep: Sweep) -> None:
         for name, w in alone.weights.items():
             if not name.endswith(UNDETERMINED):
                 tolerance = rounding(w.dtype, 10_000) * max(float(w.abs().max()), 1e-30)
-                torch.testing.assert_close(w[0], together.weights[name][run], rtol=0, atol=tolerance, equal_nan=True)
+                torch.testing.assert_close(
+                    w[0], together.weights[name][run], rtol=0, atol=tolerance, equal_nan=True
+                )

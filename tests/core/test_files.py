@@ -1,4 +1,6 @@
-"""Interrupted writers, full disks and damage: a file is old, new or missing, and is read as written or refused."""
+"""Interrupted writers, full disks and damage: a file is old, new or missing, and is read as
+written or refused.
+"""
 
 import itertools
 import os
@@ -28,43 +30,76 @@ every_kind = pytest.mark.parametrize("name", KINDS)
 
 
 class Kind(NamedTuple):
-    """A kind of file: a writer of one of two contents, and a reader of something comparable (None: refused)."""
+    """A kind of file: a writer of one of two contents, and a reader of something comparable
+    (None: refused).
+    """
 
     write: Callable[[Path, bool], None]
     read: Callable[[Path], Any]
 
 
 @pytest.fixture
-def kinds(small_sweep: Maker, small_table: Table, monkeypatch: pytest.MonkeyPatch) -> dict[str, Kind]:
-    """Weights, state, table and record by their file names, with the same bytes whenever they are written."""
+def kinds(
+    small_sweep: Maker, small_table: Table, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Kind]:
+    """Weights, state, table and record by their file names, with the same bytes whenever they
+    are written.
+    """
     monkeypatch.setattr(time, "process_time", lambda: 1.0)
     made, about = train(small_sweep()), {"fingerprint": "abc", "cpu_seconds": 1.5}
 
     def write_state(path: Path, other: bool) -> None:
-        state.save_state(path, state.State(3 + other, made.last(), {}, made.weights, made.losses), "abc")
+        state.save_state(
+            path, state.State(3 + other, made.last(), {}, made.weights, made.losses), "abc"
+        )
 
     def read_state(path: Path) -> Any:
         found = state.load_state(path, "abc")
-        return found and (found.step, *(w.numpy().tobytes() for w in found.snapshots.values()), found.losses.tobytes())
+        return found and (
+            found.step,
+            *(w.numpy().tobytes() for w in found.snapshots.values()),
+            found.losses.tobytes(),
+        )
 
     def read_weights(path: Path) -> Any:
         found = runs.load(path, made.sweep)
-        return [w.numpy().tobytes() for w in found.weights.values()], found.losses.tobytes(), runs.metadata(path)
+        return (
+            [w.numpy().tobytes() for w in found.weights.values()],
+            found.losses.tobytes(),
+            runs.metadata(path),
+        )
 
     def write_table(path: Path, other: bool) -> None:
-        table.write(path, Table("figure0", "paper" if other else "laptop", small_table.runs, small_table.curves), about)
+        table.write(
+            path,
+            Table("figure0", "paper" if other else "laptop", small_table.runs, small_table.curves),
+            about,
+        )
 
     def read_table(path: Path) -> Any:
         found, described = table.read(path)
         return found.runs.to_csv(), found.curves.to_csv(), described
 
-    return dict(zip(KINDS, (
-        Kind(lambda path, other: runs.save(path, made, about | {"cpu_seconds": 2.5 if other else 1.5}), read_weights),
-        Kind(write_state, read_state),
-        Kind(write_table, read_table),
-        Kind(lambda path, other: records.write(path, "numbers", {"x": [float(other), "é"]}),
-             lambda path: records.read(path, "numbers")),
-    ), strict=True))  # fmt: skip
+    return dict(
+        zip(
+            KINDS,
+            (
+                Kind(
+                    lambda path, other: runs.save(
+                        path, made, about | {"cpu_seconds": 2.5 if other else 1.5}
+                    ),
+                    read_weights,
+                ),
+                Kind(write_state, read_state),
+                Kind(write_table, read_table),
+                Kind(
+                    lambda path, other: records.write(path, "numbers", {"x": [float(other), "é"]}),
+                    lambda path: records.read(path, "numbers"),
+                ),
+            ),
+            strict=True,
+        )
+    )
 
 
 # Interrupted writers
@@ -74,8 +109,12 @@ class PowerCut(BaseException):
     """Ends all writing."""
 
 
-def until_power_cut(original: Callable[..., Any], count: int, calls: "itertools.count[int]") -> Callable[..., Any]:
-    """Return a call that passes if it is among the first `count` ones, and none after them, also during clean-up."""
+def until_power_cut(
+    original: Callable[..., Any], count: int, calls: "itertools.count[int]"
+) -> Callable[..., Any]:
+    """Return a call that passes if it is among the first `count` ones, and none after them, also
+    during clean-up.
+    """
 
     def call(*arguments: Any, **named: Any) -> Any:
         if next(calls) >= count:
@@ -108,7 +147,9 @@ def test_a_writer_that_stops_between_any_two_calls_leaves_old_or_new(
         with monkeypatch.context() as patch, suppress(PowerCut):
             patch.setattr(files.os, "getpid", lambda: dead)
             for name_of_call in ("fsync", "replace", "unlink", "open", "close"):
-                patch.setattr(files.os, name_of_call, until_power_cut(getattr(os, name_of_call), count, calls))
+                patch.setattr(
+                    files.os, name_of_call, until_power_cut(getattr(os, name_of_call), count, calls)
+                )
             write(path, True)
         outcomes.add(contents.index(path.read_bytes()))
         leftovers.add(len(os.listdir(tmp_path)) - 1)
@@ -120,7 +161,12 @@ def test_a_writer_that_stops_between_any_two_calls_leaves_old_or_new(
 
 
 def test_only_half_written_files_of_ended_processes_are_removed(tmp_path: Path) -> None:
-    others = [f".a.{dead_process()}-0123abcd.parquet", f".b.{dead_process()}-0123abcd.json", ".a.json", "a.state.json"]
+    others = [
+        f".a.{dead_process()}-0123abcd.parquet",
+        f".b.{dead_process()}-0123abcd.json",
+        ".a.json",
+        "a.state.json",
+    ]
     for other in (*others, f".a.{dead_process()}-0123abcd.json"):
         (tmp_path / other).write_text("not ours")
     with write_aside(tmp_path / "a.json") as first:
@@ -155,15 +201,23 @@ def test_only_times_in_the_future_are_reset(tmp_path: Path) -> None:
 
 
 def damages(whole: bytes, count: int) -> Iterator[bytes]:
-    """Bytes changed at `count` places, files that end early, and the holes and zeros that a power cut leaves."""
+    """Bytes changed at `count` places, files that end early, and the holes and zeros that a
+    power cut leaves.
+    """
     source, edge = np.random.default_rng(0), min(count // 4, len(whole))
-    for place in (*range(edge), *range(len(whole) - edge, len(whole)), *source.integers(0, len(whole), count // 2)):
+    for place in (
+        *range(edge),
+        *range(len(whole) - edge, len(whole)),
+        *source.integers(0, len(whole), count // 2),
+    ):
         data = bytearray(whole)
         data[place] ^= int(source.integers(1, 256))
         yield bytes(data)
     yield from (whole[:size] for size in (0, 1, 8, *np.linspace(9, len(whole) - 1, 20).astype(int)))
     yield bytes(len(whole))
-    yield from (whole[:size] + bytes(512) + whole[size + 512 :] for size in range(0, len(whole) - 512, 2048))
+    yield from (
+        whole[:size] + bytes(512) + whole[size + 512 :] for size in range(0, len(whole) - 512, 2048)
+    )
 
 
 @every_kind
@@ -171,7 +225,9 @@ def damages(whole: bytes, count: int) -> Iterator[bytes]:
 def test_a_damaged_file_is_refused_by_name_or_read_as_it_was_written(
     name: str, count: int, kinds: dict[str, Kind], tmp_path: Path
 ) -> None:
-    """Damage may lie in unused parts, such as the statistics of a parquet file; training starts without a state."""
+    """Damage may lie in unused parts, such as the statistics of a parquet file; training starts
+    without a state.
+    """
     path, (write, read), refused = tmp_path / name, kinds[name], []
     write(path, False)
     whole, expected = path.read_bytes(), read(path)
@@ -182,7 +238,9 @@ def test_a_damaged_file_is_refused_by_name_or_read_as_it_was_written(
             found = read(path)
             assert found in (None, expected)
         except ReadError as error:
-            assert str(error).startswith(f"{path}: ") and str(error).endswith("; delete it and run again")
+            assert str(error).startswith(f"{path}: ") and str(error).endswith(
+                "; delete it and run again"
+            )
             found = None
         refused.append(found is None)
     assert np.mean(refused) > 0.5
@@ -195,10 +253,15 @@ def picture(path: Path, other: bool) -> None:
     save_picture(Figure(figsize=(3, 3)), path, "")
 
 
-def test_a_full_disk_is_named_and_no_complete_file_is_lost(kinds: dict[str, Kind], tmp_path: Path) -> None:
+def test_a_full_disk_is_named_and_no_complete_file_is_lost(
+    kinds: dict[str, Kind], tmp_path: Path
+) -> None:
     """With every number of free pages from none to enough, with and without an earlier file."""
     with mounted(tmp_path / "disk", "size=256k") as disk:
-        for name, write in [*((name, kind.write) for name, kind in kinds.items()), ("figure0.png", picture)]:
+        for name, write in [
+            *((name, kind.write) for name, kind in kinds.items()),
+            ("figure0.png", picture),
+        ]:
             path, rest = disk / "smoke" / name, disk / "rest"
             for earlier in (b"", b"complete"):
                 for pages in range(100):

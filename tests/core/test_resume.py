@@ -1,4 +1,6 @@
-"""A training that is stopped at any moment and resumed ends with the same bits as an uninterrupted one."""
+"""A training that is stopped at any moment and resumed ends with the same bits as an
+uninterrupted one.
+"""
 
 import multiprocessing
 import os
@@ -33,11 +35,19 @@ Maker = Callable[..., Sweep]
 
 @pytest.fixture(params=["sgd", "adam"])
 def sweep(request: pytest.FixtureRequest, small_sweep: Maker) -> Sweep:
-    """Return a sweep whose optimiser has no state, and one whose optimiser has moments; snapshots at 0, 3 and 8."""
+    """Return a sweep whose optimiser has no state, and one whose optimiser has moments;
+    snapshots at 0, 3 and 8.
+    """
     if request.param == "sgd":
         return small_sweep()
     sizes = {"layers": [1], "width": [4], "mlp_width": [4], "batch": [3]}
-    return Sweep("tiny", decoder.MODEL, grid(decoder.Config, **sizes, seed=range(2)), (0, 3, 8), decoder.Evaluation())
+    return Sweep(
+        "tiny",
+        decoder.MODEL,
+        grid(decoder.Config, **sizes, seed=range(2)),
+        (0, 3, 8),
+        decoder.Evaluation(),
+    )
 
 
 def test_a_resumed_training_has_the_same_values(sweep: Sweep, tmp_path: Path) -> None:
@@ -46,7 +56,9 @@ def test_a_resumed_training_has_the_same_values(sweep: Sweep, tmp_path: Path) ->
         assert_goes_on_bit_for_bit(trained, stops, tmp_path / str(number))
 
 
-def test_every_bit_of_the_state_counts_and_cpu_time_adds_up(small_sweep: Maker, tmp_path: Path) -> None:
+def test_every_bit_of_the_state_counts_and_cpu_time_adds_up(
+    small_sweep: Maker, tmp_path: Path
+) -> None:
     path, spent = tmp_path / "state.safetensors", []
     for step in (2, 4):
         train_until(small_sweep(), step, path)
@@ -77,7 +89,12 @@ def in_process(folder: Path) -> None:
     with (folder / "log").open("w") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
-    job(Plan("smoke").shard("li_icl_alpha", "0of2"), folder / "0of2.safetensors", "abc", seconds=0.001)
+    job(
+        Plan("smoke").shard("li_icl_alpha", "0of2"),
+        folder / "0of2.safetensors",
+        "abc",
+        seconds=0.001,
+    )
 
 
 class Training:
@@ -101,7 +118,9 @@ class Training:
         return time.monotonic() - began
 
     def hit(self, number: signal.Signals, seconds: float, after_state: bool) -> str:
-        """Send a signal so long after the start or the first saved state; returns what is left, which is complete."""
+        """Send a signal so long after the start or the first saved state; returns what is left,
+        which is complete.
+        """
         process = self.start()
         while after_state and process.is_alive() and not self.state.exists():
             time.sleep(0.001)
@@ -111,7 +130,10 @@ class Training:
         process.join(60)
         if process.exitcode == 128 + number:
             step = runs.metadata(self.state)["step"]
-            assert f"{number.name} at step {step}: the state is saved" in (self.folder / "log").read_text()
+            assert (
+                f"{number.name} at step {step}: the state is saved"
+                in (self.folder / "log").read_text()
+            )
         if self.weights.exists():
             runs.load(self.weights, self.sweep)
             return "weights"
@@ -122,12 +144,21 @@ class Training:
 
 
 @pytest.mark.slow
-def test_a_job_that_gets_a_signal_at_a_random_moment_ends_as_an_uninterrupted_one(tmp_path: Path) -> None:
-    """SIGKILL, SIGTERM and SIGINT, from the start to shortly after the end or from the first saved state on."""
-    SERVER.set_forkserver_preload(["icl.jobs.train", "icl.papers.li2024.one_layer", "icl.pipeline.plan", "torch"])
+def test_a_job_that_gets_a_signal_at_a_random_moment_ends_as_an_uninterrupted_one(
+    tmp_path: Path,
+) -> None:
+    """SIGKILL, SIGTERM and SIGINT, from the start to shortly after the end or from the first
+    saved state on.
+    """
+    SERVER.set_forkserver_preload(
+        ["icl.jobs.train", "icl.papers.li2024.one_layer", "icl.pipeline.plan", "torch"]
+    )
     unbroken = Training(tmp_path / "unbroken")
     unbroken.finish()
-    seconds, expected = Training(tmp_path / "again").finish(), runs.load(unbroken.weights, unbroken.sweep)
+    seconds, expected = (
+        Training(tmp_path / "again").finish(),
+        runs.load(unbroken.weights, unbroken.sweep),
+    )
     left: Counter[str] = Counter()
     for trial, share in enumerate(np.random.default_rng(0).uniform(0, 1.1, 24)):
         broken = Training(tmp_path / str(trial))
@@ -136,7 +167,11 @@ def test_a_job_that_gets_a_signal_at_a_random_moment_ends_as_an_uninterrupted_on
         left[broken.hit(number, seconds * share * (0.3 if after_state else 1), after_state)] += 1
         broken.finish()
         assert same(runs.load(broken.weights, broken.sweep), expected)
-        assert sorted(os.listdir(broken.folder)) == [".0of2.finished.safetensors", "0of2.safetensors", "log"]
+        assert sorted(os.listdir(broken.folder)) == [
+            ".0of2.finished.safetensors",
+            "0of2.safetensors",
+            "log",
+        ]
     # The test is void unless some signals arrived during the training.
     assert min(left["state"], left["state after SIGTERM"], left["state after SIGINT"]) >= 2, left
 
@@ -156,8 +191,13 @@ print("still here")
 
 
 def test_a_second_signal_ends_a_job_at_once_and_a_background_job_ignores_ctrl_c() -> None:
-    done = subprocess.run([sys.executable, "-c", SIGNALS], capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "True\nwaits for the end of the step\n"), done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALS], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout) == (
+        -signal.SIGTERM,
+        "True\nwaits for the end of the step\n",
+    ), done.stderr
 
 
 SHOWS = """
@@ -185,15 +225,30 @@ def test_progress_is_shown_in_the_log_and_where_the_workflow_prints(
     """With or without a terminal; a training that continues measures its own speed."""
     ours, theirs = pty.openpty()
     try:
-        for number, name in ((theirs, ""), (os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT), "file")):
+        for number, name in (
+            (theirs, ""),
+            (os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT), "file"),
+        ):
             done = subprocess.run(
-                ["bash", "-c", f'{shlex.quote(sys.executable)} -c "$0" {redirection.format(number)}', SHOWS],
-                env=os.environ | ({PROGRESS: lent} if lent else {}), pass_fds=[number], timeout=120, check=True,
-                capture_output=True, text=True,
-            )  # fmt: skip
+                [
+                    "bash",
+                    "-c",
+                    f'{shlex.quote(sys.executable)} -c "$0" {redirection.format(number)}',
+                    SHOWS,
+                ],
+                env=os.environ | ({PROGRESS: lent} if lent else {}),
+                pass_fds=[number],
+                timeout=120,
+                check=True,
+                capture_output=True,
+                text=True,
+            )
             first, second = done.stdout.splitlines()
             assert re.fullmatch(r"seen: step 101 of 1,000, 10%, 0:\d\d:\d\d left", first)
-            assert re.fullmatch(r"seen: step 300 of 1,000, 30%, 0:\d\d:\d\d left", second) and done.stderr == ""
+            assert (
+                re.fullmatch(r"seen: step 300 of 1,000, 30%, 0:\d\d:\d\d left", second)
+                and done.stderr == ""
+            )
             os.write(theirs, b"end")
             seen = (tmp_path / name).read_text() if name else os.read(ours, 1000).decode()
             assert ("seen: step 300" in seen) is expected

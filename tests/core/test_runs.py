@@ -40,10 +40,16 @@ def test_what_is_written_is_read(tmp_path: Path, small_sweep: Maker) -> None:
     path, made = tmp_path / "runs" / "0of1.safetensors", artificial(small_sweep())
     runs.save(path, made, {"fingerprint": "abc"})
     assert same(runs.load(path, small_sweep()), made)
-    assert runs.metadata(path) == {"fingerprint": "abc", "format": runs.FORMAT, "sweep": small_sweep().compact()}
+    assert runs.metadata(path) == {
+        "fingerprint": "abc",
+        "format": runs.FORMAT,
+        "sweep": small_sweep().compact(),
+    }
     assert [runs.is_current(one, "abc") for one in (path, tmp_path / "none")] == [True, False]
     assert not runs.is_current(path, "other")
-    assert torch.equal(made.at(3)["W"], made.weights["W"][:, 1]) and torch.equal(made.last()["a"], made.at(8)["a"])
+    assert torch.equal(made.at(3)["W"], made.weights["W"][:, 1]) and torch.equal(
+        made.last()["a"], made.at(8)["a"]
+    )
     with pytest.raises(ValueError, match=r"small has no snapshot at step 4: \(0, 3, 8\)"):
         made.at(4)
 
@@ -60,33 +66,69 @@ def rewritten(path: Path, **metadata: str) -> None:
 WIDE = {"W": torch.zeros(2, 3, 2, 3)}
 SHAPES = "does not hold the 3 runs x 3 snapshots of its own sweep"
 CASES: dict[str, tuple[Callable[[Path, Runs], object], str]] = {
-    "half a file": (lambda path, made: path.write_bytes(path.read_bytes()[:999]), "cannot be read as weights"),
+    "half a file": (
+        lambda path, made: path.write_bytes(path.read_bytes()[:999]),
+        "cannot be read as weights",
+    ),
     "no file": (lambda path, made: path.unlink(), "cannot be read as weights"),
-    "a pickle": (lambda path, made: torch.save({"W": torch.zeros(2)}, path), "cannot be read as weights"),
-    "foreign": (lambda path, made: save_file({"W": torch.zeros(2)}, path), "was not written by this package"),
+    "a pickle": (
+        lambda path, made: torch.save({"W": torch.zeros(2)}, path),
+        "cannot be read as weights",
+    ),
+    "foreign": (
+        lambda path, made: save_file({"W": torch.zeros(2)}, path),
+        "was not written by this package",
+    ),
     "a list": (lambda path, made: rewritten(path, icl="[]"), "cannot be read as weights"),
     "deep": (lambda path, made: rewritten(path, icl="[" * 10000), "cannot be read as weights"),
     "long": (lambda path, made: rewritten(path, icl="1" * 5000), "cannot be read as weights"),
-    "NaN": (lambda path, made: rewritten(path, icl='{"format": "icl-runs", "x": NaN}'), "cannot be read as weights"),
-    "no seal": (lambda path, made: rewritten(path, icl='{"format": "icl-runs", "sweep": {}}'), "is damaged"),
-    "a state": (lambda path, made: state.save_state(path, standing(), "abc"), "holds runs of the sweep None, not"),
+    "NaN": (
+        lambda path, made: rewritten(path, icl='{"format": "icl-runs", "x": NaN}'),
+        "cannot be read as weights",
+    ),
+    "no seal": (
+        lambda path, made: rewritten(path, icl='{"format": "icl-runs", "sweep": {}}'),
+        "is damaged",
+    ),
+    "a state": (
+        lambda path, made: state.save_state(path, standing(), "abc"),
+        "holds runs of the sweep None, not",
+    ),
     "other constants": (
-        lambda path, made: runs.save(path, Runs(made.sweep.override({"batch": 5}), made.weights, made.losses), {}),
+        lambda path, made: runs.save(
+            path, Runs(made.sweep.override({"batch": 5}), made.weights, made.losses), {}
+        ),
         "holds runs with other constants or another shard, not those of small",
     ),
-    "a shard": (lambda path, made: runs.save(path, part(made, 0, 2), {}), "holds runs with other constants or another"),
+    "a shard": (
+        lambda path, made: runs.save(path, part(made, 0, 2), {}),
+        "holds runs with other constants or another",
+    ),
     "another sweep": (
-        lambda path, made: runs.save(path, artificial(dataclasses.replace(made.sweep, name="x")), {}),
+        lambda path, made: runs.save(
+            path, artificial(dataclasses.replace(made.sweep, name="x")), {}
+        ),
         "holds runs of the sweep x, not those of small",
     ),
-    "few runs": (lambda path, made: runs.save(path, Runs(made.sweep, made.weights | WIDE, made.losses), {}), SHAPES),
-    "no weights": (lambda path, made: runs.save(path, Runs(made.sweep, {}, made.losses), {}), SHAPES),
-    "few losses": (lambda path, made: runs.save(path, Runs(made.sweep, made.weights, made.losses[:, 1:]), {}), SHAPES),
+    "few runs": (
+        lambda path, made: runs.save(path, Runs(made.sweep, made.weights | WIDE, made.losses), {}),
+        SHAPES,
+    ),
+    "no weights": (
+        lambda path, made: runs.save(path, Runs(made.sweep, {}, made.losses), {}),
+        SHAPES,
+    ),
+    "few losses": (
+        lambda path, made: runs.save(path, Runs(made.sweep, made.weights, made.losses[:, 1:]), {}),
+        SHAPES,
+    ),
     "integers": (
-        lambda path, made: runs.save(path, Runs(made.sweep, {"W": made.weights["W"].int()}, made.losses), {}),
+        lambda path, made: runs.save(
+            path, Runs(made.sweep, {"W": made.weights["W"].int()}, made.losses), {}
+        ),
         "its weights or losses are of another type",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -105,7 +147,9 @@ def test_other_files_are_refused_by_name(case: str, tmp_path: Path, small_sweep:
 
 
 @given(count=st.integers(1, 13), data=st.data())
-def test_merged_shards_are_in_the_original_order(small_sweep: Maker, count: int, data: st.DataObject) -> None:
+def test_merged_shards_are_in_the_original_order(
+    small_sweep: Maker, count: int, data: st.DataObject
+) -> None:
     whole = artificial(small_sweep(seeds=count))
     shards = data.draw(st.integers(1, count))
     parts = [part(whole, index, shards) for index in range(shards)]
@@ -115,14 +159,18 @@ def test_merged_shards_are_in_the_original_order(small_sweep: Maker, count: int,
     assert runs.merge(asked, parts).sweep == asked
     other = part(artificial(small_sweep(seeds=count).override({"batch": 5})), shards - 1, shards)
     for wrong in ([*parts[:-1], other], *([parts[::-1], parts[1:]] if shards > 1 else [])):
-        with pytest.raises(RunsError, match=r"small, shard \d+ of \d+: trained with other constants; run again"):
+        with pytest.raises(
+            RunsError, match=r"small, shard \d+ of \d+: trained with other constants; run again"
+        ):
             runs.merge(whole.sweep, wrong)
     with pytest.raises(RunsError, match="runs of small: no weights file was given"):
         runs.merge(whole.sweep, [])
 
 
 def test_files_are_sorted_into_sweeps_by_their_folder(tmp_path: Path, small_sweep: Maker) -> None:
-    sweeps = {name: small_sweep(seeds=4, name=name, batch=size) for name, size in (("one", 5), ("two", 6))}
+    sweeps = {
+        name: small_sweep(seeds=4, name=name, batch=size) for name, size in (("one", 5), ("two", 6))
+    }
     paths = [tmp_path / name / f"{index}of2.safetensors" for name in sweeps for index in range(2)]
     for path in paths:
         runs.save(path, part(artificial(sweeps[path.parent.name]), int(path.name[0]), 2), {})
@@ -136,7 +184,9 @@ def test_files_are_sorted_into_sweeps_by_their_folder(tmp_path: Path, small_swee
 def standing(step: int = 4) -> State:
     tensor = torch.arange(6.0, dtype=torch.float64).reshape(2, 3)
     moments = {"first/W": tensor + 1, "second/W": tensor + 2}
-    return State(step, {"W": tensor}, moments, {"W": tensor[:, None] + 3}, np.array([[0.1, np.nan]]))
+    return State(
+        step, {"W": tensor}, moments, {"W": tensor[:, None] + 3}, np.array([[0.1, np.nan]])
+    )
 
 
 def test_states_are_restored_unless_they_are_of_other_constants_or_code(tmp_path: Path) -> None:
@@ -147,11 +197,15 @@ def test_states_are_restored_unless_they_are_of_other_constants_or_code(tmp_path
     assert found is not None and found.step == 4 and found.cpu_before > 0
     for group in ("params", "optimiser", "snapshots"):
         ours, theirs = getattr(found, group), getattr(expected, group)
-        assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in theirs)
+        assert ours.keys() == theirs.keys() and all(
+            torch.equal(ours[name], theirs[name]) for name in theirs
+        )
     assert np.array_equal(found.losses, expected.losses, equal_nan=True)
     assert found.losses.flags.writeable  # training continues to write there
     assert state.load_state(path, "other") is None
-    runs.write_tensors(path, {"else/W": torch.zeros(2)}, {"format": runs.FORMAT, "fingerprint": "abc"})
+    runs.write_tensors(
+        path, {"else/W": torch.zeros(2)}, {"format": runs.FORMAT, "fingerprint": "abc"}
+    )
     assert state.load_state(path, "abc") is None
 
 
@@ -159,8 +213,13 @@ def test_states_are_restored_unless_they_are_of_other_constants_or_code(tmp_path
 
 
 def test_diverged_runs_are_named_and_change_no_other(small_sweep: Maker) -> None:
-    """Patterns of norm 1e200 make two runs infinite and NaN at once; another diverges at its last step."""
-    four, sound = train(small_sweep(seeds=2, pattern_norm=[2.0, 1e200])), train(small_sweep(seeds=2, pattern_norm=2.0))
+    """Patterns of norm 1e200 make two runs infinite and NaN at once; another diverges at its
+    last step.
+    """
+    four, sound = (
+        train(small_sweep(seeds=2, pattern_norm=[2.0, 1e200])),
+        train(small_sweep(seeds=2, pattern_norm=2.0)),
+    )
     assert runs.diverged(sound) == []
     for index, line in enumerate(runs.diverged(four)):
         assert line.startswith(f"sweep small, run {index + 2} (seed {index}, ")

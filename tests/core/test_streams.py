@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from icl.core.streams import random_bits, stream
 
-# Near one another: seeds that agree in their lower halves, texts that agree when joined, and far steps.
+# Near one another: seeds that agree in their lower halves, texts that agree when joined, and far
+# steps.
 MODELS, PURPOSES = st.sampled_from(["a", "a1", "a/1"]), st.sampled_from(["train", "1train", "init"])
 SEEDS = st.sampled_from([0, 1, 11, -1, 1 + 2**32, 1 + 2**64]) | st.integers()
 STEPS = st.sampled_from([0, 1, 2**32]) | st.integers(0, 2**63 - 1)
@@ -16,7 +17,9 @@ ADDRESSES = st.tuples(MODELS, SEEDS, PURPOSES, STEPS)
 
 @given(st.lists(ADDRESSES, min_size=2, max_size=8, unique=True))
 def test_every_address_has_its_own_numbers(addresses: list[tuple[str, int, str, int]]) -> None:
-    first, again = ([tuple(stream(*one).bit_generator.random_raw(4)) for one in addresses] for _ in range(2))
+    first, again = (
+        [tuple(stream(*one).bit_generator.random_raw(4)) for one in addresses] for _ in range(2)
+    )
     assert first == again
     assert len(set(first)) == len(addresses)
 
@@ -29,12 +32,18 @@ def test_a_runs_block_is_that_of_its_address_whatever_the_other_runs_are(
     blocks = random_bits(name, seeds, "train", step, (5, 2))
     assert blocks.dtype == np.uint64
     for seed, block in zip(seeds, blocks, strict=True):
-        assert (block.reshape(-1) == stream(name, seed, "train", step).bit_generator.random_raw(10)).all()
+        assert (
+            block.reshape(-1) == stream(name, seed, "train", step).bit_generator.random_raw(10)
+        ).all()
 
 
 def test_steps_do_not_overlap_and_are_not_negative() -> None:
-    """A step may draw more than a million words without reaching the next step, which is 2**128 words away."""
-    assert random_bits("s", [0], "train", 1, (1,))[0, 0] not in random_bits("s", [0], "train", 0, (1_000_000,))
+    """A step may draw more than a million words without reaching the next step, which is 2**128
+    words away.
+    """
+    assert random_bits("s", [0], "train", 1, (1,))[0, 0] not in random_bits(
+        "s", [0], "train", 0, (1_000_000,)
+    )
     with pytest.raises(ValueError, match="step = -1"):
         stream("s", 0, "train", -1)
 
@@ -43,7 +52,8 @@ def test_words_are_uniform_and_purposes_uncorrelated() -> None:
     """Within 4.5 standard errors (false alarm 1 in 70,000, and the seeds are fixed)."""
     u = random_bits("li_icl", range(64), "train", 0, (1000,)).reshape(-1) / 2.0**64
     assert abs(u.mean() - 0.5) < 4.5 * np.sqrt(1 / 12 / u.size)
-    # The fourth central moment of a uniform is 1/80, so its squared deviation has variance 1/80 - 1/144 = 1/180.
+    # The fourth central moment of a uniform is 1/80, so its squared deviation has variance 1/80 -
+    # 1/144 = 1/180.
     assert abs(((u - 0.5) ** 2).mean() - 1 / 12) < 4.5 * np.sqrt(1 / 180 / u.size)
     pairs = [stream("li_icl", 0, purpose).random(10_000) for purpose in ("train", "in domain")]
     assert abs(np.corrcoef(*pairs)[0, 1]) < 4.5 / 100

@@ -12,7 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icl.core.table import CURVES, DRAWN, RUNS, Table, TableError, conform, exact, join, read, rows, write, write_plain
+from icl.core.table import (
+    CURVES,
+    DRAWN,
+    RUNS,
+    Table,
+    TableError,
+    conform,
+    exact,
+    join,
+    read,
+    rows,
+    write,
+    write_plain,
+)
 
 ABOUT = {"fingerprint": "abc", "nested": {"x": [1, 2.5, None]}}
 Change = Callable[[pd.DataFrame], pd.DataFrame]
@@ -24,13 +37,20 @@ def assert_same(one: Table, other: Table) -> None:
     pd.testing.assert_frame_equal(one.curves, other.curves, check_exact=True)
 
 
-@given(st.lists(st.tuples(st.text(min_size=1), st.text(), st.floats(), st.floats()), min_size=1, max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.text(min_size=1), st.text(), st.floats(), st.floats()), min_size=1, max_size=6
+    )
+)
 def test_any_numbers_and_words_are_read_as_written(
     tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, str, float, float]]
 ) -> None:
-    """NaN, infinities and zeros of either sign too; equal tables give equal files, whatever the folder's name."""
+    """NaN, infinities and zeros of either sign too; equal tables give equal files, whatever the
+    folder's name.
+    """
     made = join(
-        rows(name, seed, value, panel="p", series=word, x=x) for seed, (name, word, x, value) in enumerate(cells)
+        rows(name, seed, value, panel="p", series=word, x=x)
+        for seed, (name, word, x, value) in enumerate(cells)
     )
     table = Table("figure0", "laptop", made[list(RUNS)], made.iloc[:0][list(CURVES)])
     paths = [tmp_path_factory.mktemp("scale=paper") / name for name in ("a.parquet", "b.parquet")]
@@ -54,7 +74,10 @@ def test_a_table_is_of_one_figure_scale_and_measurement(stored: Path, small_tabl
     for asked, words in (
         (("figure1", "laptop", "abc"), "holds figure figure0, not figure1"),
         (("figure0", "paper", "abc"), "holds scale laptop, not paper"),
-        (("figure0", "laptop", "abd"), "was measured by other code or constants, or in another arithmetic"),
+        (
+            ("figure0", "laptop", "abd"),
+            "was measured by other code or constants, or in another arithmetic",
+        ),
     ):
         with pytest.raises(TableError, match=rf"{stored}: {words}; delete it and run again"):
             read(stored, *asked)
@@ -66,13 +89,17 @@ def arrow(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
 
 def other_digit(table: pa.Table) -> pa.Table:
     metadata = table.schema.metadata
-    return table.replace_schema_metadata(metadata | {b"icl": metadata[b"icl"].replace(b"2.5", b"2.6")})
+    return table.replace_schema_metadata(
+        metadata | {b"icl": metadata[b"icl"].replace(b"2.5", b"2.6")}
+    )
 
 
 def with_column(name: str, change: Callable[[pd.Series], object]) -> Callable[[pa.Table], pa.Table]:
     def changed(table: pa.Table) -> pa.Table:
         frame = table.to_pandas()
-        made = pa.Table.from_pandas(frame.assign(**{name: change(frame[name])}), preserve_index=False)
+        made = pa.Table.from_pandas(
+            frame.assign(**{name: change(frame[name])}), preserve_index=False
+        )
         return made.replace_schema_metadata(table.schema.metadata)
 
     return changed
@@ -85,14 +112,28 @@ def with_column(name: str, change: Callable[[pd.Series], object]) -> Callable[[p
         (lambda path: path.unlink(), "cannot be read as parquet"),
         (lambda path: path.write_text("x,y\n1,2\n"), "cannot be read as parquet"),
         (lambda path: rows("a", 0, 1.0).to_parquet(path), "was not written by this package"),
-        (lambda path: write_plain(path, rows("a", 0, 1.0), ABOUT), "was not written by this package"),
-        (lambda path: arrow(path, lambda t: t.replace_schema_metadata({b"icl": b"{bro"})), "cannot be read as parquet"),
-        (lambda path: arrow(path, other_digit), "is damaged: its content differs from its own checksum"),
-        (lambda path: arrow(path, with_column("value", lambda c: np.nextafter(c, 9))), "is damaged"),
+        (
+            lambda path: write_plain(path, rows("a", 0, 1.0), ABOUT),
+            "was not written by this package",
+        ),
+        (
+            lambda path: arrow(path, lambda t: t.replace_schema_metadata({b"icl": b"{bro"})),
+            "cannot be read as parquet",
+        ),
+        (
+            lambda path: arrow(path, other_digit),
+            "is damaged: its content differs from its own checksum",
+        ),
+        (
+            lambda path: arrow(path, with_column("value", lambda c: np.nextafter(c, 9))),
+            "is damaged",
+        ),
         (lambda path: arrow(path, with_column("series", lambda c: c.str.upper())), "is damaged"),
     ],
 )
-def test_damaged_and_foreign_files_are_named(stored: Path, spoil: Callable[[Path], object], words: str) -> None:
+def test_damaged_and_foreign_files_are_named(
+    stored: Path, spoil: Callable[[Path], object], words: str
+) -> None:
     spoil(stored)
     with pytest.raises(TableError) as error:
         read(stored)
@@ -107,8 +148,16 @@ def test_damaged_and_foreign_files_are_named(stored: Path, spoil: Callable[[Path
         ("curves", lambda t: t.assign(extra=1.0), "columns are .*'extra'"),
         ("runs", lambda t: t.assign(value=t["value"].astype(str)), "columns are .*expected"),
         ("runs", lambda t: t.iloc[:0], "table runs has no rows"),
-        ("runs", lambda t: t.assign(observable=""), "table runs: column observable has empty cells"),
-        ("curves", lambda t: t.assign(statistic=""), "table curves: column statistic has empty cells"),
+        (
+            "runs",
+            lambda t: t.assign(observable=""),
+            "table runs: column observable has empty cells",
+        ),
+        (
+            "curves",
+            lambda t: t.assign(statistic=""),
+            "table curves: column statistic has empty cells",
+        ),
         ("runs", lambda t: pd.concat([t, t.iloc[[1]]]), r"1 rows repeat \['observable', 'seed'\]"),
         ("curves", lambda t: pd.concat([t, t]), "2 rows repeat"),
     ],
@@ -116,13 +165,21 @@ def test_damaged_and_foreign_files_are_named(stored: Path, spoil: Callable[[Path
 def test_a_broken_contract_is_refused_when_written_and_when_read(
     tmp_path: Path, small_table: Table, part: str, spoil: Change, words: str
 ) -> None:
-    path, spoilt = tmp_path / "figure0.parquet", replace(small_table, **{part: spoil(getattr(small_table, part))})
+    path, spoilt = (
+        tmp_path / "figure0.parquet",
+        replace(small_table, **{part: spoil(getattr(small_table, part))}),
+    )
     with pytest.raises(TableError, match=f"figure0: .*({words})"):
         write(path, spoilt, ABOUT)
     assert not path.exists()
     if words.startswith("columns are"):
         return  # the file has one frame with the columns of both
-    whole = pd.concat([frame.assign(table=name) for name, frame in (("runs", spoilt.runs), ("curves", spoilt.curves))])
+    whole = pd.concat(
+        [
+            frame.assign(table=name)
+            for name, frame in (("runs", spoilt.runs), ("curves", spoilt.curves))
+        ]
+    )
     write_plain(path, whole, {"format": "icl-table", "figure": "figure0", "scale": "laptop"})
     with pytest.raises(TableError, match=f"{path}: .*{words}.*; delete it and run again"):
         read(path)
@@ -130,7 +187,12 @@ def test_a_broken_contract_is_refused_when_written_and_when_read(
 
 def test_rows_broadcast_and_have_known_columns() -> None:
     made = rows("error", [0, 1], np.array([[1.0, 2.0], [3.0, 4.0]]), x=np.array([[5.0], [6.0]]))
-    assert made[["seed", "value", "x"]].to_numpy().tolist() == [[0, 1, 5], [1, 2, 5], [0, 3, 6], [1, 4, 6]]
+    assert made[["seed", "value", "x"]].to_numpy().tolist() == [
+        [0, 1, 5],
+        [1, 2, 5],
+        [0, 3, 6],
+        [1, 4, 6],
+    ]
     assert exact(made)["seed"].isna().all() and rows("error", None, [1.0, 2.0])["seed"].isna().all()
     assert conform(pd.DataFrame({"value": [1], "observable": ["a"]})).equals(rows("a", None, 1.0))
     with pytest.raises(TableError, match=r"unknown columns \['sereis'\]"):
@@ -140,15 +202,29 @@ def test_rows_broadcast_and_have_known_columns() -> None:
 def test_facts_curves_points_and_matrices_are_selected(small_table: Table) -> None:
     assert small_table.fact("slope") == {0: 1.0, 1: 2.0, 2: 3.0} and small_table.fact("none") == {}
     assert small_table.curve("main", "ours", "error")["x"].tolist() == [2, 4]
-    assert small_table.points("main", "ours", "error")["value"].tolist() == [0.1, 0.2, 2.3, 0.1, 0.2, 4.3]
+    assert small_table.points("main", "ours", "error")["value"].tolist() == [
+        0.1,
+        0.2,
+        2.3,
+        0.1,
+        0.2,
+        4.3,
+    ]
     assert small_table.matrix("main", "error").shape == (1, 2)
     assert small_table.drawn_seed is None
     drawn = pd.concat([small_table.curves, rows(DRAWN, 7, 0, statistic="single")[list(CURVES)]])
     assert replace(small_table, curves=drawn).drawn_seed == 7
     assert Table("f", "s", exact(rows("a", 0, 2.0)), drawn).fact("a") == {None: 2.0}
-    twice = replace(small_table, runs=pd.concat([small_table.runs] * 2), curves=pd.concat([small_table.curves] * 2))
+    twice = replace(
+        small_table,
+        runs=pd.concat([small_table.runs] * 2),
+        curves=pd.concat([small_table.curves] * 2),
+    )
     for find, problem in (
-        (lambda: small_table.curve("main", "ours", "loss"), "no curve of 'loss' for panel 'main', series 'ours'"),
+        (
+            lambda: small_table.curve("main", "ours", "loss"),
+            "no curve of 'loss' for panel 'main', series 'ours'",
+        ),
         (lambda: twice.curve("main", "ours", "error"), "several values at one x of 'error'"),
         (lambda: twice.fact("slope"), "'slope' has several values per run; a claim needs one"),
     ):

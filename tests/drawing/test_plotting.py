@@ -1,4 +1,6 @@
-"""Drawing: the published layout for any table, the look of series, overlays in their place, and files."""
+"""Drawing: the published layout for any table, the look of series, overlays in their place, and
+files.
+"""
 
 import io
 import math
@@ -32,29 +34,83 @@ ANGLES = (0, math.pi + 0.01)
 LOOK = {
     8: ((400, 400), ("Epoches", (0, 401), 0, 400), ("Magnitude", (0.3285, 1.8305), 0.5, 1.75)),
     9: ((400, 400), ("Epoches", (0, 201), 0, 200), ("Attention weight summation", (0, 1), 0, 1)),
-    10: ((400, 400), (r"Angle to $\bar{\mu}$", ANGLES, 0, math.pi), ("Magnitude", (-0.0014, 0.4843), 0, 0.4)),
+    10: (
+        (400, 400),
+        (r"Angle to $\bar{\mu}$", ANGLES, 0, math.pi),
+        ("Magnitude", (-0.0014, 0.4843), 0, 0.4),
+    ),
     11: ((500, 400), ("Angle to $q$", ANGLES, 0, math.pi), ("Magnitude", (-0.047, 1.391), 0, 1.25)),
-    12: ((400, 400), ("Context length", (0, 20), 0, 20), ("Classification error", (1e-3, 0.1), 1e-3, 0.1)),
-    13: ((450, 450), ("Context length", (0, 20), 0, 20), ("Classification error", (6e-3, 4), 1e-2, 1)),
-    14: ((500, 500), ("Pruning rate", (0, 26), 6, 26), ("Classification error", (1e-3, 0.2), 1e-3, 0.1)),
-    15: ((450, 450), ("Pruning rate", (0, 26), 6, 26), ("Classification error", (1e-3, 0.2), 1e-3, 0.1)),
-    21: ((400, 400), ("Epoches", (0, 1605.4), 0, 1600), ("Attention weight in average", (0.1142, 0.8859), 0.2, 0.8)),
-    22: ((400, 400), ("Epoches", (0, 1605.4), 0, 1600), ("Attention weight in average", (0.1789, 0.8212), 0.2, 0.8)),
-    24: ((500, 400), ("Angle to $q$", ANGLES, 0, math.pi), ("Magnitude", (0.0071, 0.0549), 0.01, 0.05)),
-    25: ((500, 400), ("Angle to $q$", ANGLES, 0, math.pi), ("Magnitude", (0.0074, 0.0379), 0.01, 0.035)),
-    27: ((520, 520), ("# of contexts or samples", (6, 20), 8, 20), ("Classification error", (1e-3, 1), 1e-3, 1)),
-    28: ((520, 520), ("# of contexts or samples", (6, 20), 8, 20), ("Classification error", (1e-3, 2), 1e-3, 1)),
+    12: (
+        (400, 400),
+        ("Context length", (0, 20), 0, 20),
+        ("Classification error", (1e-3, 0.1), 1e-3, 0.1),
+    ),
+    13: (
+        (450, 450),
+        ("Context length", (0, 20), 0, 20),
+        ("Classification error", (6e-3, 4), 1e-2, 1),
+    ),
+    14: (
+        (500, 500),
+        ("Pruning rate", (0, 26), 6, 26),
+        ("Classification error", (1e-3, 0.2), 1e-3, 0.1),
+    ),
+    15: (
+        (450, 450),
+        ("Pruning rate", (0, 26), 6, 26),
+        ("Classification error", (1e-3, 0.2), 1e-3, 0.1),
+    ),
+    21: (
+        (400, 400),
+        ("Epoches", (0, 1605.4), 0, 1600),
+        ("Attention weight in average", (0.1142, 0.8859), 0.2, 0.8),
+    ),
+    22: (
+        (400, 400),
+        ("Epoches", (0, 1605.4), 0, 1600),
+        ("Attention weight in average", (0.1789, 0.8212), 0.2, 0.8),
+    ),
+    24: (
+        (500, 400),
+        ("Angle to $q$", ANGLES, 0, math.pi),
+        ("Magnitude", (0.0071, 0.0549), 0.01, 0.05),
+    ),
+    25: (
+        (500, 400),
+        ("Angle to $q$", ANGLES, 0, math.pi),
+        ("Magnitude", (0.0074, 0.0379), 0.01, 0.035),
+    ),
+    27: (
+        (520, 520),
+        ("# of contexts or samples", (6, 20), 8, 20),
+        ("Classification error", (1e-3, 1), 1e-3, 1),
+    ),
+    28: (
+        (520, 520),
+        ("# of contexts or samples", (6, 20), 8, 20),
+        ("Classification error", (1e-3, 2), 1e-3, 1),
+    ),
 }
-"""Size in pixels, and per axis label, limits, first and last visible tick, as read from the published pictures."""
+"""Size in pixels, and per axis label, limits, first and last visible tick, as read from the
+published pictures.
+"""
 HIDDEN = {13: 12, 15: 14, 23: 22, 26: 25, 28: 27}
 """Each figure without published numbers, and the one whose numbers it is drawn with here."""
 SCATTER = (10, 11, 24, 25, 26)
-STYLES: dict[int, Sequence[Any]] = {
-    8: training_curves.MAGNITUDES, 9: training_curves.ATTENTION, 10: neuron_figures.FEATURES,
-    12: error_figures.SUM_STYLES, 13: error_figures.FRACTION_STYLES, 14: pruning.ORDERS, 15: pruning.FRACTION_STYLES,
-} | {number: training_curves.ATTENTION for number in (21, 22, 23)} | {
-    number: neuron_figures.LABELS for number in (11, 24, 25, 26)
-} | {number: error_figures.METHODS for number in (27, 28)}  # fmt: skip
+STYLES: dict[int, Sequence[Any]] = (
+    {
+        8: training_curves.MAGNITUDES,
+        9: training_curves.ATTENTION,
+        10: neuron_figures.FEATURES,
+        12: error_figures.SUM_STYLES,
+        13: error_figures.FRACTION_STYLES,
+        14: pruning.ORDERS,
+        15: pruning.FRACTION_STYLES,
+    }
+    | {number: training_curves.ATTENTION for number in (21, 22, 23)}
+    | {number: neuron_figures.LABELS for number in (11, 24, 25, 26)}
+    | {number: error_figures.METHODS for number in (27, 28)}
+)
 
 
 @pytest.fixture
@@ -103,7 +159,11 @@ def test_the_layout_is_the_published_one(number: int, table: Callable[[int], Tab
         assert axis.get_label().get_text() == label
         low, high = sorted(axis.get_view_interval())
         assert (low, high) == pytest.approx(limits, abs=0.004 * (limits[1] - limits[0]))
-        ticks = [tick for tick in axis.get_ticklocs() if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9) + 1e-9]
+        ticks = [
+            tick
+            for tick in axis.get_ticklocs()
+            if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9) + 1e-9
+        ]
         assert (ticks[0], ticks[-1]) == pytest.approx((first, last), abs=1e-9)
 
 
@@ -111,7 +171,9 @@ def test_the_layout_is_the_published_one(number: int, table: Callable[[int], Tab
 def test_series_have_their_style_their_numbers_and_an_entry_of_the_legend(
     number: int, table: Callable[[int], Table]
 ) -> None:
-    """A scatter has every point of its run, from the first epoch on, and a colour bar; all stay within the frame."""
+    """A scatter has every point of its run, from the first epoch on, and a colour bar; all stay
+    within the frame.
+    """
     made = table(number)
     figure = draw(number, replace(made, runs=made.runs.sample(frac=1, random_state=0)))
     axes, wanted = figure.axes[0], STYLES[number]
@@ -123,14 +185,24 @@ def test_series_have_their_style_their_numbers_and_an_entry_of_the_legend(
             drawn = np.column_stack([points.get_offsets(), points.get_array()])
             ours = made.runs[made.runs["series"] == style.series]
             expected = ours[["x", "value", "colour"]].to_numpy()
-            np.testing.assert_array_equal(drawn[np.lexsort(drawn.T)], expected[np.lexsort(expected.T)])
+            np.testing.assert_array_equal(
+                drawn[np.lexsort(drawn.T)], expected[np.lexsort(expected.T)]
+            )
             assert points.get_array()[0] == 0 and len(figure.axes) == 1 + len(wanted)
         else:
-            line, ours = lines_of(axes)[style.series], made.curves[made.curves["series"] == style.series]
-            assert same_color(line.get_color(), style.colour) and line.get_marker() in (style.marker, "None")
+            line, ours = (
+                lines_of(axes)[style.series],
+                made.curves[made.curves["series"] == style.series],
+            )
+            assert same_color(line.get_color(), style.colour) and line.get_marker() in (
+                style.marker,
+                "None",
+            )
             np.testing.assert_array_equal(line.get_xydata(), ours[["x", "value"]].to_numpy())
     artists = [*axes.lines, *axes.collections, *axes.patches]
-    assert artists and all(artist.get_clip_on() and artist.get_clip_box() is not None for artist in artists)
+    assert artists and all(
+        artist.get_clip_on() and artist.get_clip_box() is not None for artist in artists
+    )
 
 
 @pytest.mark.parametrize("number", [8, 10, 11, 21, 24])
@@ -139,7 +211,10 @@ def test_axes_that_follow_the_published_data_widen_for_ours_only(
     number: int, factor: float, table: Callable[[int], Table]
 ) -> None:
     made, (least, most) = table(number), LOOK[number][2][1]
-    parts = {name: getattr(made, name).assign(value=lambda f: factor * f["value"]) for name in ("runs", "curves")}
+    parts = {
+        name: getattr(made, name).assign(value=lambda f: factor * f["value"])
+        for name in ("runs", "curves")
+    }
     values = parts["runs" if number in SCATTER else "curves"]["value"]
     values = values[values != 0] if number not in SCATTER else values
     low, high = draw(number, replace(made, **parts)).axes[0].get_ylim()
@@ -147,21 +222,30 @@ def test_axes_that_follow_the_published_data_widen_for_ours_only(
     assert (low == least) == (least <= values.min()) and (high == most) == (values.max() <= most)
 
 
-def test_bands_are_opaque_in_the_published_colour_and_lie_under_the_curves(table: Callable[[int], Table]) -> None:
+def test_bands_are_opaque_in_the_published_colour_and_lie_under_the_curves(
+    table: Callable[[int], Table],
+) -> None:
     made = table(12)
     axes = draw(12, made).axes[0]
     for band, colour in zip(axes.collections, "rbmcy", strict=True):
         assert max(band.get_zorder() for band in axes.collections) < 2
         assert to_hex(band.get_facecolor()[0], keep_alpha=True) == f"{plotting.BANDS[colour]}ff"
     first = made.curve("main", "S_1=1.3", ERROR)
-    assert set(axes.collections[0].get_paths()[0].vertices[:, 1]) == {*first["band_low"], *first["band_high"]}
+    assert set(axes.collections[0].get_paths()[0].vertices[:, 1]) == {
+        *first["band_low"],
+        *first["band_high"],
+    }
 
 
 def test_figure_14_counts_neurons_below_and_names_rates(table: Callable[[int], Table]) -> None:
     left, right = draw(14, table(14)).axes
     assert [label.get_text() for label in left.get_xticklabels()] == ["10%", "20%", "30%", "40%"]
     assert list(left.get_xticks()) == [6, 13, 19, 26]
-    assert (right.get_ylabel(), right.get_ylim(), len(right.patches)) == ("Magnitude of neurons", (0, 0.8), 27)
+    assert (right.get_ylabel(), right.get_ylim(), len(right.patches)) == (
+        "Magnitude of neurons",
+        (0, 0.8),
+        27,
+    )
     assert left.get_legend().get_texts()[0].get_text() == "baseline"
 
 
@@ -170,10 +254,21 @@ def test_users_settings_and_font_caches_change_no_pixel(
     number: int, table: Callable[[int], Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = pixels(draw(number, table(number)))
-    hostile: Any = {"font.size": 31.0, "font.sans-serif": ["DejaVu Serif"], "axes.facecolor": "k", "image.cmap": "hot"}
-    hostile |= {"axes.autolimit_mode": "round_numbers", "text.hinting": "force_autohint", "mathtext.default": "rm"}
+    hostile: Any = {
+        "font.size": 31.0,
+        "font.sans-serif": ["DejaVu Serif"],
+        "axes.facecolor": "k",
+        "image.cmap": "hot",
+    }
+    hostile |= {
+        "axes.autolimit_mode": "round_numbers",
+        "text.hinting": "force_autohint",
+        "mathtext.default": "rm",
+    }
     known = matplotlib.font_manager.fontManager.ttflist
-    monkeypatch.setattr(matplotlib.font_manager.fontManager, "ttflist", [f for f in known if "STIX" not in f.name])
+    monkeypatch.setattr(
+        matplotlib.font_manager.fontManager, "ttflist", [f for f in known if "STIX" not in f.name]
+    )
     fonts.add_own.cache_clear()
     with matplotlib.rc_context(hostile):
         assert pixels(draw(number, table(number))) == plain
@@ -199,7 +294,10 @@ def test_points_outside_a_logarithmic_axis_and_zeros_have_arrows_at_the_edge() -
     np.testing.assert_array_equal(below.get_xydata(), [[4, 1e-3], [8, 1e-3]])
     np.testing.assert_array_equal(above.get_xydata(), [[6, 1]])
     plotting.none_tick(axes, 1e-4)
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["none", *(f"$10^{{{n}}}$" for n in (-3, -2, -1, 0))]
+    assert [text.get_text() for text in axes.get_yticklabels()] == [
+        "none",
+        *(f"$10^{{{n}}}$" for n in (-3, -2, -1, 0)),
+    ]
 
 
 def test_panels_lie_at_their_pixels() -> None:
@@ -210,7 +308,13 @@ def test_panels_lie_at_their_pixels() -> None:
         left, bottom, right, top = axes.bbox.extents
         assert (left, right, 250 - top, 250 - bottom) == pytest.approx(edges[name])
         assert plotting.panel_of(axes) == name
-    plotting.frame(panels["a"], Axis("x", (1, 100), log=True), Axis("y", ticks=[0, 1], names=["no", "yes"]), 9, 7)
+    plotting.frame(
+        panels["a"],
+        Axis("x", (1, 100), log=True),
+        Axis("y", ticks=[0, 1], names=["no", "yes"]),
+        9,
+        7,
+    )
     assert panels["a"].get_xlim() == (1, 100) and panels["a"].get_xscale() == "log"
     assert [text.get_text() for text in panels["a"].get_yticklabels()] == ["no", "yes"]
 
@@ -226,15 +330,28 @@ def test_heatmaps_count_from_the_first_row_on_top_and_shades_end_at_a_nan() -> N
 
 
 def test_the_dark_grid_is_seaborns() -> None:
-    colours = (darkgrid.BLUE, darkgrid.ORANGE, darkgrid.GREEN, darkgrid.RED, darkgrid.PINK, darkgrid.TAN)
+    colours = (
+        darkgrid.BLUE,
+        darkgrid.ORANGE,
+        darkgrid.GREEN,
+        darkgrid.RED,
+        darkgrid.PINK,
+        darkgrid.TAN,
+    )
     assert list(colours) == seaborn.color_palette("colorblind").as_hex()[:6]
     ours = Figure().add_subplot()
     darkgrid.grid_look(ours)
     with seaborn.axes_style("darkgrid"):
         theirs = Figure().add_subplot()
-    assert (ours.get_facecolor(), ours.get_axisbelow()) == (theirs.get_facecolor(), theirs.get_axisbelow())
+    assert (ours.get_facecolor(), ours.get_axisbelow()) == (
+        theirs.get_facecolor(),
+        theirs.get_axisbelow(),
+    )
     one, other = (axes.xaxis.get_gridlines()[0] for axes in (ours, theirs))
-    assert same_color(one.get_color(), other.get_color()) and one.get_linestyle() == other.get_linestyle()
+    assert (
+        same_color(one.get_color(), other.get_color())
+        and one.get_linestyle() == other.get_linestyle()
+    )
     assert one.get_visible() == other.get_visible()
 
 
@@ -255,10 +372,16 @@ def test_labels_at_the_curves_do_not_overlap_and_keep_their_order(ends: list[flo
 
 def test_equal_runs_are_separate_dots_and_zeros_lie_at_none() -> None:
     _, panels = house.panels(["a"], 1)
-    (style,), points = house.styles({"u": "U"}), pd.DataFrame({"seed": [0, 1, 2], "x": 2.0, "value": [0.3, 0.3, 0.0]})
+    (style,), points = (
+        house.styles({"u": "U"}),
+        pd.DataFrame({"seed": [0, 1, 2], "x": 2.0, "value": [0.3, 0.3, 0.0]}),
+    )
     house.log_ticks(panels["a"], [1, 2], [0.1, 1])
     house.dots(panels["a"], points, style, none := house.below(points["value"]))
-    assert none == pytest.approx(0.1) and panels["a"].get_ylim()[0] < none < 0.3 < panels["a"].get_ylim()[1]
+    assert (
+        none == pytest.approx(0.1)
+        and panels["a"].get_ylim()[0] < none < 0.3 < panels["a"].get_ylim()[1]
+    )
     data = [line.get_xydata()[0] for line in panels["a"].lines]
     np.testing.assert_array_equal(data, [[2, 0.3], [2, 0.3], [2, none]])
     places = [line.get_transform().transform(line.get_xydata())[0, 0] for line in panels["a"].lines]
@@ -277,12 +400,18 @@ def test_a_picture_keeps_the_layout_that_it_found_first() -> None:
 
 def test_a_comparison_shows_every_run_and_names_zeros() -> None:
     values = np.array([[0.5, 0.1], [0.4, 0.0], [0.3, 0.2]]).T
-    runs = rows(ERROR, range(3), values, x=[[1.0], [2.0]], panel="main", series="ours", statistic="point")
-    drawn = rows(ERROR, 2, values[:, 2], x=[1.0, 2.0], panel="main", series="ours", statistic="single")
+    runs = rows(
+        ERROR, range(3), values, x=[[1.0], [2.0]], panel="main", series="ours", statistic="point"
+    )
+    drawn = rows(
+        ERROR, 2, values[:, 2], x=[1.0, 2.0], panel="main", series="ours", statistic="single"
+    )
     axes, table = axes_of(runs, drawn, drawn_run(range(3), 2))
     plotting.curves(axes, table, [STYLE], ERROR)
     axes.set_yscale("log")
-    numbers = pd.DataFrame({"panel": "main", "series": "ours", "x": [1.5], "y": [0.7], "c": [math.nan]})
+    numbers = pd.DataFrame(
+        {"panel": "main", "series": "ours", "x": [1.5], "y": [0.7], "c": [math.nan]}
+    )
     picture = compared.draw(axes.figure, table, numbers)
     (panel,) = picture.axes
     greys = [line for line in panel.lines if line.get_gid() == "runs"]
@@ -299,8 +428,18 @@ def test_a_comparison_counts_the_runs_that_rise_and_fall_if_some_do_either() -> 
     titles = []
     for last in (0.1, 0.7):
         values = np.array([[0.5, 0.1], [0.4, 0.0], [0.3, last]]).T
-        runs = rows("weight", range(3), values, x=[[1.0], [2.0]], panel="main", series="ours", statistic="point")
-        drawn = rows("weight", 0, values[:, 0], x=[1.0, 2.0], panel="main", series="ours", statistic="single")
+        runs = rows(
+            "weight",
+            range(3),
+            values,
+            x=[[1.0], [2.0]],
+            panel="main",
+            series="ours",
+            statistic="point",
+        )
+        drawn = rows(
+            "weight", 0, values[:, 0], x=[1.0, 2.0], panel="main", series="ours", statistic="single"
+        )
         axes, table = axes_of(runs, drawn, drawn_run(range(3), 0))
         plotting.curves(axes, table, [STYLE], "weight")
         titles.append(compared.draw(axes.figure, table, None).axes[0].get_title())
@@ -309,7 +448,10 @@ def test_a_comparison_counts_the_runs_that_rise_and_fall_if_some_do_either() -> 
 
 def test_the_series_of_one_axes_share_a_panel_where_they_would_be_too_many() -> None:
     names = [f"series {number}" for number in range(compared.MOST)]
-    parts = [rows(ERROR, None, [0.1, 0.2], x=[0, 1], panel="main", series=n, statistic="exact") for n in names]
+    parts = [
+        rows(ERROR, None, [0.1, 0.2], x=[0, 1], panel="main", series=n, statistic="exact")
+        for n in names
+    ]
     axes, table = axes_of(*parts)
     styles = [Style(name, name, f"C{place}") for place, name in enumerate(names)]
     plotting.curves(axes, table, styles, ERROR)
@@ -321,29 +463,47 @@ def test_the_series_of_one_axes_share_a_panel_where_they_would_be_too_many() -> 
     picture = compared.draw(axes.figure, table, numbers)
     assert [axes.get_title() for axes in picture.axes] == ["Main", f"other: {STYLE.label}"]
     lines = [line for line in picture.axes[0].lines if line.get_gid() in names[: len(house.LOOKS)]]
-    assert len({str(line.get_linestyle()) for line in lines[:6]}) > 1 and len(picture.legends[0].texts) == 13
+    assert (
+        len({str(line.get_linestyle()) for line in lines[:6]}) > 1
+        and len(picture.legends[0].texts) == 13
+    )
 
 
-def test_the_note_is_in_the_file_and_in_a_strip_below(table: Callable[[int], Table], tmp_path: Path) -> None:
-    figure, note = draw(12, table(12)), "laptop scale, one of 20 seeds; reduced: 20 of 40 seeds, α' = 1"
+def test_the_note_is_in_the_file_and_in_a_strip_below(
+    table: Callable[[int], Table], tmp_path: Path
+) -> None:
+    figure, note = (
+        draw(12, table(12)),
+        "laptop scale, one of 20 seeds; reduced: 20 of 40 seeds, α' = 1",
+    )
     for name, below in (("noted.png", [note]), ("plain.png", []), ("noted.pdf", [note])):
         save_picture(figure, tmp_path / name, note, below)
     with Image.open(tmp_path / "noted.png") as noted, Image.open(tmp_path / "plain.png") as plain:
         assert noted.text["Description"] == note
         (width, height), whole = LOOK[12][0], noted.convert("RGB")
         assert noted.width == width and height < noted.height < height + 40
-        assert whole.crop((0, 0, width, height)).tobytes() == plain.convert("RGB").crop((0, 0, width, height)).tobytes()
+        assert (
+            whole.crop((0, 0, width, height)).tobytes()
+            == plain.convert("RGB").crop((0, 0, width, height)).tobytes()
+        )
         assert whole.crop((0, height, width, noted.height)).getcolors(2) is None
     assert b"/Subject" in (tmp_path / "noted.pdf").read_bytes()
 
 
-def test_an_animation_shows_its_frames_and_stays_at_the_last(table: Callable[[int], Table], tmp_path: Path) -> None:
+def test_an_animation_shows_its_frames_and_stays_at_the_last(
+    table: Callable[[int], Table], tmp_path: Path
+) -> None:
     frames = [draw(8, table(8)), draw(9, table(9))]
     for name in ("a.gif", "b.gif"):
         save_animation(frames, tmp_path / name, "a note")
     assert (tmp_path / "a.gif").read_bytes() == (tmp_path / "b.gif").read_bytes()
     with Image.open(tmp_path / "a.gif") as image:
-        assert (image.n_frames, image.size, image.info["comment"], image.info["loop"]) == (2, (400, 400), b"a note", 0)
+        assert (image.n_frames, image.size, image.info["comment"], image.info["loop"]) == (
+            2,
+            (400, 400),
+            b"a note",
+            0,
+        )
         times = []
         for frame in range(2):
             image.seek(frame)

@@ -1,4 +1,6 @@
-"""A claim that changes after the freeze is marked, with its reason; and how fragile a verdict is."""
+"""A claim that changes after the freeze is marked, with its reason; and how fragile a verdict
+is.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +15,31 @@ from icl.evidence.sensitivity import Search
 
 CODES = dict.fromkeys(registry.figures(), "code")
 OTHER = Bound(observable="other", at_least=1.0)
-DECIDE = {"bounds": "bounds", "conditions": "bounds", "kind": "texts", "tested": "texts", "premise": "texts"}
-"""Field of a claim -> the part of the freeze that it belongs to; all other fields may be reworded."""
+DECIDE = {
+    "bounds": "bounds",
+    "conditions": "bounds",
+    "kind": "texts",
+    "tested": "texts",
+    "premise": "texts",
+}
+"""Field of a claim -> the part of the freeze that it belongs to; all other fields may be
+reworded.
+"""
 CHANGES: dict[str, Any] = dict.fromkeys(Claim.model_fields, "other") | {
-    "bounds": (OTHER,), "conditions": (OTHER,), "kind": "remark", "scales": ("paper",), "amended": (), "id": None
-}  # fmt: skip
-ENDS: dict[str, Any] = {"observable": "other", "at_least": -7.0, "at_most": 1e6, "statistic": "median", "equals": 0.5}
+    "bounds": (OTHER,),
+    "conditions": (OTHER,),
+    "kind": "remark",
+    "scales": ("paper",),
+    "amended": (),
+    "id": None,
+}
+ENDS: dict[str, Any] = {
+    "observable": "other",
+    "at_least": -7.0,
+    "at_most": 1e6,
+    "statistic": "median",
+    "equals": 0.5,
+}
 
 
 def changed(part: Any, **values: Any) -> Any:
@@ -30,7 +51,11 @@ def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Claim]:
     """Yield a claim of a ledger that was just frozen."""
     monkeypatch.setattr(freeze, "FILE", tmp_path / "frozen.json")
     freeze.write(CODES, "2026-01-02")
-    yield next(claim for claim in ledger.all_claims().values() if not claim.amended and claim.kind != "remark")
+    yield next(
+        claim
+        for claim in ledger.all_claims().values()
+        if not claim.amended and claim.kind != "remark"
+    )
     freeze._stored.cache_clear()
 
 
@@ -43,16 +68,22 @@ def test_whatever_decides_a_row_is_frozen_and_nothing_else(claim: Claim) -> None
         expected = [f"since the freeze of 2026-01-02: other {words[part]}" for part in parts]
         assert freeze.differences(other, "code") == ({"amended": expected} if parts else {})
     for field, value in ENDS.items():
-        assert freeze.changed(changed(claim, bounds=(changed(claim.bounds[0], **{field: value}),))) == ["bounds"]
+        assert freeze.changed(
+            changed(claim, bounds=(changed(claim.bounds[0], **{field: value}),))
+        ) == ["bounds"]
     ranged = changed(claim.bounds[0], range=(-1e9, 1e9))
     assert not freeze.changed(
         changed(claim, bounds=(ranged, *claim.bounds[1:]), tested=claim.tested.replace(" ", "\n"))
     )
-    assert freeze.differences(claim, "other") == {"code": ["other than at the freeze of 2026-01-02"]}
+    assert freeze.differences(claim, "other") == {
+        "code": ["other than at the freeze of 2026-01-02"]
+    }
 
 
 def test_amendments_carry_their_reasons_whatever_their_date(claim: Claim) -> None:
-    reasons = tuple(Amendment(date=date, was=">= 3", why="a reason") for date in ("2025-12-01", "2026-03-01"))
+    reasons = tuple(
+        Amendment(date=date, was=">= 3", why="a reason") for date in ("2025-12-01", "2026-03-01")
+    )
     amended = changed(claim, amended=reasons)
     texts = ["2025-12-01: was >= 3; a reason", "2026-03-01: was >= 3; a reason"]
     assert freeze.differences(amended) == {"amended": texts}
@@ -62,7 +93,9 @@ def test_amendments_carry_their_reasons_whatever_their_date(claim: Claim) -> Non
     assert freeze.date_of_bounds(new) == ""
 
 
-def test_a_change_without_a_later_reason_is_found(claim: Claim, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_without_a_later_reason_is_found(
+    claim: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert list(freeze.unexplained()) == []
     for date, found in (("", [claim.id]), ("2026-01-01", [claim.id]), ("2026-01-02", [])):
         reasons = tuple(Amendment(date=one, was="w", why="y") for one in [date] if one)
@@ -72,7 +105,9 @@ def test_a_change_without_a_later_reason_is_found(claim: Claim, monkeypatch: pyt
     assert freeze.write(CODES, "2026-02-03") == 1 and freeze.day() == "2026-02-03"
 
 
-def test_a_second_freeze_keeps_the_date_of_unchanged_bounds(claim: Claim, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_freeze_keeps_the_date_of_unchanged_bounds(
+    claim: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claims = ledger.all_claims() | {claim.id: changed(claim, bounds=(OTHER,))}
     monkeypatch.setattr(ledger, "all_claims", lambda: claims)
     assert freeze.write(CODES, "2026-02-03") == len(claims)
@@ -84,12 +119,23 @@ def test_every_change_of_the_present_ledger_has_its_reason() -> None:
     assert list(freeze.unexplained()) == []
 
 
-def test_a_verdict_is_fragile_if_one_plausible_constant_turns_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verdict_is_fragile_if_one_plausible_constant_turns_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     outcomes = [(1, "supported"), (2, "inconclusive"), (3, "contradicted")]
 
     def search(upto: int, ruled_out: list[int]) -> Search:
         return Search("model", "constant", outcomes[:upto], 1, ruled_out)
 
-    found = {"A": [search(3, [3]), search(3, [2])], "B": [search(2, []), search(3, [3]), search(3, [1])], "C": []}
+    found = {
+        "A": [search(3, [3]), search(3, [2])],
+        "B": [search(2, []), search(3, [3]), search(3, [1])],
+        "C": [],
+    }
     monkeypatch.setattr(sensitivity, "searches", lambda: found)
-    assert [sensitivity.is_fragile(claim) for claim in "ABCD"] == ["yes", "no", "no", "not searched"]
+    assert [sensitivity.is_fragile(claim) for claim in "ABCD"] == [
+        "yes",
+        "no",
+        "no",
+        "not searched",
+    ]

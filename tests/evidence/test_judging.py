@@ -13,7 +13,15 @@ from icl.core.config import SCALES
 from icl.core.table import Table, join, rows
 from icl.evidence import ledger, significance
 from icl.evidence.intervals import summarise
-from icl.evidence.judging import CONTRADICTED, INCONCLUSIVE, NOT_TESTED, SUPPORTED, Verdict, judge, verdicts
+from icl.evidence.judging import (
+    CONTRADICTED,
+    INCONCLUSIVE,
+    NOT_TESTED,
+    SUPPORTED,
+    Verdict,
+    judge,
+    verdicts,
+)
 from icl.evidence.ledger import Bound, Claim
 
 ABOUT = np.linspace(-0.1, 0.1, 10)
@@ -21,8 +29,12 @@ NAN = math.nan
 
 
 def table(scale: str = "laptop", computed: float | None = None, **facts: Any) -> Table:
-    """Return the table of facts: observable -> value of every run; `computed` is that of y, without a run."""
-    parts = [rows(name.replace("_", " "), range(len(values)), values) for name, values in facts.items()]
+    """Return the table of facts: observable -> value of every run; `computed` is that of y,
+    without a run.
+    """
+    parts = [
+        rows(name.replace("_", " "), range(len(values)), values) for name, values in facts.items()
+    ]
     parts += [] if computed is None else [rows("y", None, computed)]
     return summarise("figure0", scale, join(parts))
 
@@ -39,19 +51,33 @@ def outcome(bound: Bound, made: Table) -> str:
 
 
 NUMBER = st.floats(-3, 3)
-ENDS = st.tuples(NUMBER, NUMBER) | st.tuples(st.just(-math.inf), NUMBER) | st.tuples(NUMBER, st.just(math.inf))
+ENDS = (
+    st.tuples(NUMBER, NUMBER)
+    | st.tuples(st.just(-math.inf), NUMBER)
+    | st.tuples(NUMBER, st.just(math.inf))
+)
 
 
 @settings(max_examples=60)
 @given(
-    st.lists(NUMBER, min_size=5, max_size=20), st.sampled_from(["mean", "median"]), ENDS.filter(lambda e: e[0] < e[1])
+    st.lists(NUMBER, min_size=5, max_size=20),
+    st.sampled_from(["mean", "median"]),
+    ENDS.filter(lambda e: e[0] < e[1]),
 )
-def test_the_interval_decides(values: list[float], statistic: Any, ends: tuple[float, float]) -> None:
-    """A part is supported if the 95 % interval lies inside the bound, contradicted if it lies outside."""
+def test_the_interval_decides(
+    values: list[float], statistic: Any, ends: tuple[float, float]
+) -> None:
+    """A part is supported if the 95 % interval lies inside the bound, contradicted if it lies
+    outside.
+    """
     _, low, high = significance.INTERVALS[statistic](np.array(values))
-    # Equal runs have no variance, and rounding may decide if an end of the interval equals an end of the bound.
+    # Equal runs have no variance, and rounding may decide if an end of the interval equals an end
+    # of the bound.
     assume(np.ptp(values) > 1e-3 and ends[0] < ends[1])
-    assume(statistic == "median" or min(abs(end - bound) for end in (low, high) for bound in ends) > 1e-9)
+    assume(
+        statistic == "median"
+        or min(abs(end - bound) for end in (low, high) for bound in ends) > 1e-9
+    )
     bound = Bound(observable="y", at_least=ends[0], at_most=ends[1], statistic=statistic)
     verdict = judge("A", [bound], table(y=values))
     (part,) = verdict.parts
@@ -88,19 +114,31 @@ COMPUTED = Bound(observable="y", at_least=1.0, at_most=2.0, statistic="exact")
 @pytest.mark.parametrize(
     ("bound", "made", "expected"),
     [
-        (EIGHTY, share(20, 20), SUPPORTED),  # of twenty, the share is at least 0.83 (Clopper and Pearson)
+        (
+            EIGHTY,
+            share(20, 20),
+            SUPPORTED,
+        ),  # of twenty, the share is at least 0.83 (Clopper and Pearson)
         (EIGHTY, share(10, 10), INCONCLUSIVE),  # of ten, at least 0.69
         (EIGHTY, share(10, 20), CONTRADICTED),
         (EVERY, share(1000, 1000), INCONCLUSIVE),  # no sample shows that every run would hold
         (EVERY, share(999, 1000), CONTRADICTED),  # but one run refutes it
         # Fewer than five runs decide nothing.
-        *((at_most(2.0), close(count), SUPPORTED if count >= 5 else INCONCLUSIVE) for count in (1, 4, 5)),
-        *((at_most(0.5), close(count), CONTRADICTED if count >= 5 else INCONCLUSIVE) for count in (1, 4, 5)),
-        # Runs that spread by 0.1 around -0.8 are nearer to -2/3 than to -1 or -1/3, and are not -2/3.
+        *(
+            (at_most(2.0), close(count), SUPPORTED if count >= 5 else INCONCLUSIVE)
+            for count in (1, 4, 5)
+        ),
+        *(
+            (at_most(0.5), close(count), CONTRADICTED if count >= 5 else INCONCLUSIVE)
+            for count in (1, 4, 5)
+        ),
+        # Runs that spread by 0.1 around -0.8 are nearer to -2/3 than to -1 or -1/3, and are not
+        # -2/3.
         (EXPONENT, table(y=-0.68 + ABOUT), SUPPORTED),
         (EXPONENT, table(y=-0.8 + ABOUT), INCONCLUSIVE),
         (EXPONENT, table(y=-1.2 + ABOUT), CONTRADICTED),
-        # A computed value decides its own claim and none on a mean over seeds, nor do runs decide one on it.
+        # A computed value decides its own claim and none on a mean over seeds, nor do runs decide
+        # one on it.
         (COMPUTED, table(computed=1.5), SUPPORTED),
         (COMPUTED, table(computed=2.0), SUPPORTED),
         (COMPUTED, table(computed=2.1), CONTRADICTED),
@@ -112,7 +150,7 @@ COMPUTED = Bound(observable="y", at_least=1.0, at_most=2.0, statistic="exact")
         (at_most(), table(y=[*ABOUT[:-1] + 9, NAN]), INCONCLUSIVE),
         (at_most(), table(other=ABOUT), INCONCLUSIVE),
     ],
-)  # fmt: skip
+)
 def test_one_bound_is_judged(bound: Bound, made: Table, expected: str) -> None:
     verdict = judge("A", [bound], made)
     (part,) = verdict.parts
@@ -120,14 +158,18 @@ def test_one_bound_is_judged(bound: Bound, made: Table, expected: str) -> None:
     if bound is COMPUTED:
         assert math.isnan(verdict.p) and math.isnan(verdict.p_against)
     if made.fact("y") == {} or np.isnan(list(made.fact("y").values())).any():
-        assert np.isnan([part.estimate, part.low, part.high]).all() and part.runs == len(made.fact("y"))
+        assert np.isnan([part.estimate, part.low, part.high]).all() and part.runs == len(
+            made.fact("y")
+        )
 
 
 def test_an_interval_stays_in_the_range_of_its_observable() -> None:
     values = [0.0] * 9 + [0.1]
     for sign, ends in ((1, (0.0, None)), (-1, (None, 0.0))):
         made = table(y=sign * np.array(values))
-        (free,), (part,) = (judge("A", [at_most(0.5, range=of)], made).parts for of in ((None, None), ends))
+        (free,), (part,) = (
+            judge("A", [at_most(0.5, range=of)], made).parts for of in ((None, None), ends)
+        )
         assert min(sign * free.low, sign * free.high) < 0 == min(sign * part.low, sign * part.high)
         assert (free.estimate, free.p, free.outcome) == (part.estimate, part.p, part.outcome)
 
@@ -154,21 +196,29 @@ SEVERAL = table(yes=1 + ABOUT, no=5 + ABOUT, perhaps=2 + ABOUT)
     ],
 )
 def test_all_parts_must_hold_and_one_failure_is_enough(observables: str, expected: str) -> None:
-    verdict = judge("A", [at_most(2.2 if name == "yes" else 2.0, name) for name in observables.split()], SEVERAL)
+    verdict = judge(
+        "A", [at_most(2.2 if name == "yes" else 2.0, name) for name in observables.split()], SEVERAL
+    )
     assert verdict.outcome == expected
     known = [part.p for part in verdict.parts if not math.isnan(part.p)]
     assert verdict.p == max(known)
 
 
 def test_one_failure_of_many_needs_stronger_evidence() -> None:
-    """Bonferroni: one of twenty parts at p = 1 % contradicts itself, but not the claim. Computed parts do not count."""
+    """Bonferroni: one of twenty parts at p = 1 % contradicts itself, but not the claim. Computed
+    parts do not count.
+    """
     names = [f"y{index}" for index in range(20)]
     made = table(computed=0.0, **{name: ABOUT + (0.065 if name == "y0" else -5) for name in names})
     bounds = [*(at_most(0.0, name) for name in names), at_most(0.0, statistic="exact")]
     first, whole = judge("A", bounds[:1], made), judge("A", bounds, made)
     assert 0.005 < first.p_against == whole.parts[0].p_against < 0.025
     assert whole.p_against == pytest.approx(20 * first.p_against)
-    assert (first.outcome, whole.parts[0].outcome, whole.outcome) == (CONTRADICTED, CONTRADICTED, INCONCLUSIVE)
+    assert (first.outcome, whole.parts[0].outcome, whole.outcome) == (
+        CONTRADICTED,
+        CONTRADICTED,
+        INCONCLUSIVE,
+    )
     fails = judge("A", [*bounds[:-1], at_most(-1.0, statistic="exact")], made)
     assert (fails.outcome, fails.p_against) == (CONTRADICTED, whole.p_against)
 
@@ -196,7 +246,10 @@ def test_conditions_hold_together_and_leave_computed_values() -> None:
     both = [Bound(observable=name, at_least=1) for name in "ab"]
     assert [one.met for one in judge("A", [at_most(1.0)], made, both).conditions] == [5, 0]
     bound = at_most(1.0, statistic="exact")
-    assert [judge("A", [bound], made, part).outcome for part in (both[:1], both)] == [CONTRADICTED, NOT_TESTED]
+    assert [judge("A", [bound], made, part).outcome for part in (both[:1], both)] == [
+        CONTRADICTED,
+        NOT_TESTED,
+    ]
 
 
 # Claims and plain data
@@ -216,13 +269,21 @@ def test_a_claim_is_judged_only_at_its_scales() -> None:
     """Every claim of the ledger at the scales that it names, or at all."""
     for claim in ledger.all_claims().values():
         for scale in SCALES:
-            assert (claim in ledger.claims(claim.figure, scale)) == (scale in (claim.scales or [scale]))
+            assert (claim in ledger.claims(claim.figure, scale)) == (
+                scale in (claim.scales or [scale])
+            )
 
 
 @settings(max_examples=40)
 @given(
     st.lists(st.floats(), min_size=0, max_size=7),
-    st.sampled_from([{"at_least": 0.1}, {"at_most": 2.0, "at_least": -1.0}, {"at_most": 1.0, "statistic": "median"}]),
+    st.sampled_from(
+        [
+            {"at_least": 0.1},
+            {"at_most": 2.0, "at_least": -1.0},
+            {"at_most": 1.0, "statistic": "median"},
+        ]
+    ),
 )
 def test_plain_data_are_json_and_read_back(values: list[float], ends: dict[str, Any]) -> None:
     made = table(y=values, share_of_tasks=np.ones(len(values)), other=[1.0])

@@ -32,7 +32,11 @@ def published(figure: str) -> pd.DataFrame:
 
 def of_panel(table: Table, figure: str, panel: str = "main", unit: str = "") -> dict[str, Any]:
     """Return the distance in one panel."""
-    (found,) = [row for row in distances(table, published(figure)) if row["panel"] == panel and unit in row["unit"]]
+    (found,) = [
+        row
+        for row in distances(table, published(figure))
+        if row["panel"] == panel and unit in row["unit"]
+    ]
     return found
 
 
@@ -51,7 +55,13 @@ def test_published_numbers_have_no_distance_from_themselves_and_a_shift_is_measu
     assert (banded["y_lo"] <= banded["y"]).all() and (banded["y"] <= banded["y_hi"]).all()
     assert not found["series"].str.contains("unlabelled|hand-drawn").any()
     for row in distances(table, found):
-        assert (row["median"], row["maximum"], row["missing"], row["extra"], row["floored"]) == (0, 0, 0, 0, 0)
+        assert (row["median"], row["maximum"], row["missing"], row["extra"], row["floored"]) == (
+            0,
+            0,
+            0,
+            0,
+            0,
+        )
         assert row["matched"] > 0 and row["rank"] in (None, pytest.approx(1))
     assert distance.of_figure(table, found).whole == pytest.approx(0, abs=1e-12)
     for row in distances(with_curves(table, lambda f: f.assign(value=3 * f["value"])), found):
@@ -61,10 +71,18 @@ def test_published_numbers_have_no_distance_from_themselves_and_a_shift_is_measu
 
 
 CSV = "panel,series,x,y\n%s,a,1,2\n"
-HEADS = ["", "# main: [\n", CSV % "main", "# main: {scale: log}\n" + CSV % "main",
-         "# main: {scale: log, reading_error: 0.1}\n" + CSV % "left",
-         *(f"# main: {{scale: log, reading_error: 0.1}}\npanel,series,x,y\nmain,a,1,{y}\n" for y in ("", "NA", "1_0")),
-         "# main: {scale: log, scale: linear, reading_error: 0.1}\n" + CSV % "main"]  # fmt: skip
+HEADS = [
+    "",
+    "# main: [\n",
+    CSV % "main",
+    "# main: {scale: log}\n" + CSV % "main",
+    "# main: {scale: log, reading_error: 0.1}\n" + CSV % "left",
+    *(
+        f"# main: {{scale: log, reading_error: 0.1}}\npanel,series,x,y\nmain,a,1,{y}\n"
+        for y in ("", "NA", "1_0")
+    ),
+    "# main: {scale: log, scale: linear, reading_error: 0.1}\n" + CSV % "main",
+]
 
 
 @pytest.mark.parametrize("text", HEADS)
@@ -75,7 +93,8 @@ def test_a_file_without_its_head_is_named(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["None", "NA", "nan", "null", "N/A", "1", "0.10", "1e3", "True", "no", "2026-11-22", "n # 1"]
+    "name",
+    ["None", "NA", "nan", "null", "N/A", "1", "0.10", "1e3", "True", "no", "2026-11-22", "n # 1"],
 )
 def test_a_name_is_a_text_and_matches_itself(tmp_path: Path, name: str) -> None:
     """As a series and as a panel."""
@@ -83,21 +102,33 @@ def test_a_name_is_a_text_and_matches_itself(tmp_path: Path, name: str) -> None:
     (tmp_path / "figure0.csv").write_text(text.replace("# n # 1:", "# 'n # 1':"))
     found = published_curves.read(tmp_path / "figure0.csv")
     assert found[["panel", "series"]].values.tolist() == [[name, name]]
-    measured = join([rows("o", range(3), 2.5, x=1.0, panel=name, series=name), rows("f", range(3), 1.0)])
+    measured = join(
+        [rows("o", range(3), 2.5, x=1.0, panel=name, series=name), rows("f", range(3), 1.0)]
+    )
     write(tmp_path / "t.parquet", summarise("figure0", "laptop", measured), {})
     (row,) = distances(read(tmp_path / "t.parquet")[0], found)
     assert (row["matched"], row["missing"], row["median"]) == (1, 0, 0.5)
 
 
-def test_a_scatter_is_compared_by_the_medians_of_the_drawn_runs_epochs(published_table: Make) -> None:
+def test_a_scatter_is_compared_by_the_medians_of_the_drawn_runs_epochs(
+    published_table: Make,
+) -> None:
     table = published_table("figure11")
     moved = (table.runs["colour"] == 300) & (table.runs["series"] == "Lab. Emb. a_i<0")
-    runs = table.runs.assign(x=table.runs["x"] + 0.5 * moved, value=table.runs["value"] + 0.25 * moved)
+    runs = table.runs.assign(
+        x=table.runs["x"] + 0.5 * moved, value=table.runs["value"] + 0.25 * moved
+    )
     other = join([runs, table.runs.assign(seed=1, value=9.0)])
-    angle, magnitude = (of_panel(replace(table, runs=other), "figure11", unit=unit) for unit in ("angle", "magnitude"))
+    angle, magnitude = (
+        of_panel(replace(table, runs=other), "figure11", unit=unit)
+        for unit in ("angle", "magnitude")
+    )
     assert (angle["maximum"], magnitude["maximum"]) == pytest.approx((0.5, 0.25))
     assert angle["median"] == magnitude["median"] == 0
-    assert angle["reading"] == published_curves.ANGLE_READING and angle["rank"] is magnitude["rank"] is None
+    assert (
+        angle["reading"] == published_curves.ANGLE_READING
+        and angle["rank"] is magnitude["rank"] is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,12 +139,15 @@ def test_a_scatter_is_compared_by_the_medians_of_the_drawn_runs_epochs(published
         (lambda f: f.assign(value=f["value"].where(f["series"] != "S_1=0.5")), (40, 10, 0)),
         (lambda f: join([f, f[f["x"] == 2].assign(x=0.0)]), (50, 0, 5)),
         (lambda f: join([f, f[f["series"] == "S_1=1.3"].assign(series="another")]), (50, 0, 0)),
-        (lambda f: join([f, f.assign(observable="hinge loss"), f.assign(panel="left")]), (50, 0, 0)),
+        (
+            lambda f: join([f, f.assign(observable="hinge loss"), f.assign(panel="left")]),
+            (50, 0, 0),
+        ),
         (lambda f: f.assign(x=f["x"] + 1e-9), (50, 0, 0)),
         (lambda f: f.assign(x=f["x"] + 1e-2), (0, 50, 50)),
         (lambda f: f.iloc[:0], (0, 50, 0)),
     ],
-)  # fmt: skip
+)
 def test_points_match_by_series_x_and_observable(
     change: Change, counts: tuple[int, ...], published_table: Make
 ) -> None:
@@ -129,15 +163,24 @@ def test_points_match_by_series_x_and_observable(
 def test_zeros_and_small_errors_count_as_the_floor(small: float, published_table: Make) -> None:
     table, found = published_table("figure12"), published("figure12")
     last = (table.curves["series"] == "S_1=1.3") & (table.curves["x"] == 20)
-    row = of_panel(with_curves(table, lambda f: f.assign(value=f["value"].mask(last, small))), "figure12")
+    row = of_panel(
+        with_curves(table, lambda f: f.assign(value=f["value"].mask(last, small))), "figure12"
+    )
     value = found.query("series == 'S_1=1.3' and x == 20")["y"].item()
     assert row["floored"] == 1 and row["maximum"] == pytest.approx(math.log10(value / FLOOR))
 
 
 def test_the_rank_follows_the_order_and_ignores_a_common_factor(published_table: Make) -> None:
     table = published_table("figure12")
-    for change, rank in ((lambda y: 7 * y, 1), (lambda y: 1 / y, -1), (lambda y: 0 * y + 0.3, None)):
-        row = of_panel(with_curves(table, lambda f, change=change: f.assign(value=change(f["value"]))), "figure12")
+    for change, rank in (
+        (lambda y: 7 * y, 1),
+        (lambda y: 1 / y, -1),
+        (lambda y: 0 * y + 0.3, None),
+    ):
+        row = of_panel(
+            with_curves(table, lambda f, change=change: f.assign(value=change(f["value"]))),
+            "figure12",
+        )
         assert row["rank"] == (None if rank is None else pytest.approx(rank))
 
 
@@ -151,9 +194,17 @@ PUBLISHED = {"A": [0.1, 0.01, 0.001], "B": [0.2, 0.02, 0.003]}
 def of_figure(ours: Curves, theirs: Curves = PUBLISHED, **more: Any) -> distance.Distance:
     """Return the distance of curves at three points."""
     place = {"panel": "main", "x": [4.0, 6.0, 8.0], "statistic": "mean"}
-    table = summarise("f", "paper", join(rows(ERROR, None, y, series=name, **place) for name, y in ours.items()))
+    table = summarise(
+        "f", "paper", join(rows(ERROR, None, y, series=name, **place) for name, y in ours.items())
+    )
     made = [pd.DataFrame({"series": name, "x": place["x"], "y": y}) for name, y in theirs.items()]
-    about = {"panel": "main", "observable": ERROR, "kind": "line", "scale": "log", "reading": READING}
+    about = {
+        "panel": "main",
+        "observable": ERROR,
+        "kind": "line",
+        "scale": "log",
+        "reading": READING,
+    }
     return distance.of_figure(table, pd.concat(made).assign(**about), **more)
 
 
@@ -166,7 +217,8 @@ def test_a_common_factor_changes_only_the_level(factor: float) -> None:
 
 
 def test_the_shape_is_the_deviation_from_the_level() -> None:
-    # A is off by 0.1, 0.2 and 0.3 decades: level 0.2, rest -0.1, 0 and 0.1, median size 0.1. B agrees. Means over both.
+    # A is off by 0.1, 0.2 and 0.3 decades: level 0.2, rest -0.1, 0 and 0.1, median size 0.1. B
+    # agrees. Means over both.
     found = of_figure({**PUBLISHED, "A": [0.1 * 10**0.1, 0.01 * 10**0.2, 0.001 * 10**0.3]})
     assert (found.level, found.shape) == pytest.approx((0.1 / UNIT, 0.05 / UNIT))
     assert found.whole == pytest.approx(np.linalg.norm(found))
@@ -184,7 +236,9 @@ NEAR = {"A": [0.1, 0.01, 0.001], "B": [0.1001, 0.01001, 0.001001]}
         ({"A": NEAR["B"], "B": NEAR["A"]}, NEAR, 0),  # the gaps are within the reading error
     ],
 )
-def test_the_order_is_the_share_of_discordant_pairs_by_their_gap(ours: Curves, theirs: Curves, share: float) -> None:
+def test_the_order_is_the_share_of_discordant_pairs_by_their_gap(
+    ours: Curves, theirs: Curves, share: float
+) -> None:
     assert of_figure(ours, theirs).order == pytest.approx(share * math.log10(2) / UNIT)
 
 

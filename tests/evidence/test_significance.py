@@ -8,7 +8,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from icl.evidence.significance import INTERVALS, Interval, mean_interval, median_interval, p_value, share_interval
+from icl.evidence.significance import (
+    INTERVALS,
+    Interval,
+    mean_interval,
+    median_interval,
+    p_value,
+    share_interval,
+)
 
 DRAWS = 2000
 SIDES = (np.greater_equal, np.greater, np.less_equal, np.less)
@@ -20,7 +27,9 @@ def normal(runs: int) -> np.ndarray:
 
 
 def error(share: float) -> float:
-    """Four binomial standard errors of the draws: one false alarm in 16,000, and the seed is fixed."""
+    """Four binomial standard errors of the draws: one false alarm in 16,000, and the seed is
+    fixed.
+    """
     return 4 * float(np.sqrt(share * (1 - share) / DRAWS))
 
 
@@ -28,7 +37,9 @@ def error(share: float) -> float:
 def test_the_mean_interval_is_students(values: list[float]) -> None:
     expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
     # Two orders of summation: rounding relative to the largest value.
-    close = pytest.approx([np.mean(values), expected.low, expected.high], abs=1e-9 * max(1, *map(abs, values)))
+    close = pytest.approx(
+        [np.mean(values), expected.low, expected.high], abs=1e-9 * max(1, *map(abs, values))
+    )
     assert list(mean_interval(np.array(values))) == close
 
 
@@ -40,7 +51,9 @@ def test_intervals_contain_the_truth_as_often_as_they_say(runs: int) -> None:
     if runs > 5:
         k = max(k for k in range(1, runs) if stats.binom.cdf(k - 1, runs, 0.5) <= 0.025)
         exact = 1 - 2 * stats.binom.cdf(k - 1, runs, 0.5)
-        covered = np.mean([low <= 1 <= high for _, low, high in map(median_interval, np.exp(normal(runs)))])
+        covered = np.mean(
+            [low <= 1 <= high for _, low, high in map(median_interval, np.exp(normal(runs)))]
+        )
         assert 0.95 <= exact and abs(covered - exact) < error(0.95)
 
 
@@ -65,10 +78,17 @@ def test_a_p_is_below_a_level_at_most_that_often(statistic: str, side: np.ufunc)
         assert (p <= level).mean() <= level + np.sqrt(2) * error(level)
 
 
-RUNS = st.lists(st.integers(-30, 30), min_size=6, max_size=20).filter(lambda values: len(set(values)) > 1)
+RUNS = st.lists(st.integers(-30, 30), min_size=6, max_size=20).filter(
+    lambda values: len(set(values)) > 1
+)
 
 
-@given(RUNS, st.sampled_from(STATISTICS), st.sampled_from((np.greater_equal, np.less_equal)), st.integers(-30, 30))
+@given(
+    RUNS,
+    st.sampled_from(STATISTICS),
+    st.sampled_from((np.greater_equal, np.less_equal)),
+    st.integers(-30, 30),
+)
 def test_an_interval_lies_inside_a_bound_exactly_if_its_test_is_significant(
     numbers: list[int], statistic: str, side: np.ufunc, end: int
 ) -> None:
@@ -89,7 +109,12 @@ def test_equal_runs_are_tested_by_their_signs(spread: float) -> None:
         inside, outside = (2.0, 4.0) if side(1, 0) else (4.0, 2.0)
         assert p_value(values, "mean", side, inside) == 2**-10
         assert p_value(values, "mean", side, outside) == 1.0
-    assert [p_value(np.full(10, 3.0), "mean", side, 3.0) for side in SIDES] == [2**-10, 1, 2**-10, 1]
+    assert [p_value(np.full(10, 3.0), "mean", side, 3.0) for side in SIDES] == [
+        2**-10,
+        1,
+        2**-10,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
@@ -101,7 +126,9 @@ def test_a_missing_value_is_never_averaged_away(statistic: str, place: int) -> N
 
 
 @pytest.mark.parametrize(("interval", "least"), [(mean_interval, 2), (median_interval, 6)])
-def test_too_few_runs_have_an_estimate_and_no_interval(interval: Callable[..., Interval], least: int) -> None:
+def test_too_few_runs_have_an_estimate_and_no_interval(
+    interval: Callable[..., Interval], least: int
+) -> None:
     for runs in range(1, least):
         estimate, *ends = interval(np.arange(float(runs)))
         assert estimate == (runs - 1) / 2 and np.isnan(ends).all()

@@ -1,4 +1,6 @@
-"""Layers of linear attention are gradient steps, and functions of the Gram matrix and the query, on any context."""
+"""Layers of linear attention are gradient steps, and functions of the Gram matrix and the query,
+on any context.
+"""
 
 import numpy as np
 import pytest
@@ -22,16 +24,26 @@ def generator(purpose: str) -> np.random.Generator:
 @pytest.fixture
 def prompts() -> tasks.Prompts:
     """Neither isotropic nor noise-free: the constructions hold for any context."""
-    root = tasks.root((lambda a: a @ a.T + np.eye(D))(generator("covariance").standard_normal((D, D))))
-    return tasks.noisy(tasks.with_covariance(tasks.gaussian(generator("prompts"), (6,), N, D), root), generator("n"), 1)
+    root = tasks.root(
+        (lambda a: a @ a.T + np.eye(D))(generator("covariance").standard_normal((D, D)))
+    )
+    return tasks.noisy(
+        tasks.with_covariance(tasks.gaussian(generator("prompts"), (6,), N, D), root),
+        generator("n"),
+        1,
+    )
 
 
 def tokens(prompts: tasks.Prompts) -> torch.Tensor:
     return attention.tokens(torch.from_numpy(prompts.inputs), torch.from_numpy(prompts.labels))
 
 
-def assert_predicts(z: torch.Tensor, estimator: estimators.Estimator, prompts: tasks.Prompts) -> None:
-    expected = estimator(prompts.inputs[..., :-1, :], prompts.labels[..., :-1], prompts.inputs[..., -1, :])
+def assert_predicts(
+    z: torch.Tensor, estimator: estimators.Estimator, prompts: tasks.Prompts
+) -> None:
+    expected = estimator(
+        prompts.inputs[..., :-1, :], prompts.labels[..., :-1], prompts.inputs[..., -1, :]
+    )
     np.testing.assert_allclose(attention.prediction(z), expected, **CLOSE)
 
 
@@ -43,7 +55,9 @@ def block(upper: np.ndarray, corner: float) -> torch.Tensor:
 
 
 def test_layers_are_preconditioned_steps(prompts: tasks.Prompts) -> None:
-    """Ahn et al. 2023: with V = e e' and Q = -blockdiag(A_l', 0), L layers are L steps preconditioned by A_l."""
+    """Ahn et al. 2023: with V = e e' and Q = -blockdiag(A_l', 0), L layers are L steps
+    preconditioned by A_l.
+    """
     matrices, z = 0.2 * generator("preconditioners").standard_normal((4, D, D)), tokens(prompts)
     for matrix in matrices:
         z = literal.linear_layer(z, block(NONE, 1), block(-matrix.T, 0))
@@ -51,10 +65,16 @@ def test_layers_are_preconditioned_steps(prompts: tasks.Prompts) -> None:
 
 
 def test_linear_layers_depend_only_on_the_gram_matrix_and_the_query(prompts: tasks.Prompts) -> None:
-    layers, z = torch.from_numpy(0.1 * generator("layers").standard_normal((3, 2, D + 1, D + 1))), tokens(prompts)
+    layers, z = (
+        torch.from_numpy(0.1 * generator("layers").standard_normal((3, 2, D + 1, D + 1))),
+        tokens(prompts),
+    )
     g, q = attention.gram(z)
     for value, key_query in layers:
-        z, last = literal.linear_layer(z, value, key_query), literal.linear_gram_query(g, q, value, key_query)
+        z, last = (
+            literal.linear_layer(z, value, key_query),
+            literal.linear_gram_query(g, q, value, key_query),
+        )
         g, q = literal.linear_gram_layer(g, q, value, key_query)
         torch.testing.assert_close(q, z[..., -1:], **CLOSE)
         torch.testing.assert_close(last, q, **CLOSE)

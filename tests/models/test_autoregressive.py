@@ -1,4 +1,6 @@
-"""The autoregressive layer: its theorems, and equal gradients, from the definition to a and b alone."""
+"""The autoregressive layer: its theorems, and equal gradients, from the definition to a and b
+alone.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -26,29 +28,47 @@ LAWS, STARTS, ONE = ("gaussian", "sparse", "full-one"), tuple(trainings.STARTS.v
 
 def config(law: str = "gaussian", **constants: Any) -> Config:
     return Config(
-        **{"law": law, "scale": trainings.SCALES[law], "learning_rate": trainings.LEARNING_RATES[law], **constants}
+        **{
+            "law": law,
+            "scale": trainings.SCALES[law],
+            "learning_rate": trainings.LEARNING_RATES[law],
+            **constants,
+        }
     )
 
 
 def sweep(*configs: Config, steps: int = 5, every: int = 1) -> Sweep:
-    return Sweep("test", model.MODEL, configs, tuple(range(0, steps + 1, every)), layer.Evaluation())
+    return Sweep(
+        "test", model.MODEL, configs, tuple(range(0, steps + 1, every)), layer.Evaluation()
+    )
 
 
 @pytest.mark.parametrize("law", LAWS[:2])
 def test_theorem_4_1(law: str) -> None:
-    """From every start, the blocks stay multiples of the identity and ab tends to k_1 / (k_2 + k_3 S / (T - 2))."""
+    """From every start, the blocks stay multiples of the identity and ab tends to k_1 / (k_2 +
+    k_3 S / (T - 2)).
+    """
     configs = [config(law, start=start) for start in STARTS]
     trained = train(sweep(*configs, steps=1100, every=50))
     for w in trained.weights.values():
         assert torch.equal(w, torch.diag_embed(torch.diagonal(w, dim1=-2, dim2=-1)))
-    np.testing.assert_allclose(trainings.products(trained)[:, -1], theory.limit(configs[0]), rtol=1e-11)
+    np.testing.assert_allclose(
+        trainings.products(trained)[:, -1], theory.limit(configs[0]), rtol=1e-11
+    )
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_the_recursion_of_a_and_b_is_the_population_gradient(law: str) -> None:
-    """Of full blocks under Assumption 4.1, of masked ones also for all ones; 1e-12 allows rounding in 200 steps."""
+    """Of full blocks under Assumption 4.1, of masked ones also for all ones; 1e-12 allows
+    rounding in 200 steps.
+    """
     two, masked, full = (
-        train(sweep(*(config(law, start=start, gradient_estimator=estimator) for start in STARTS), steps=200))
+        train(
+            sweep(
+                *(config(law, start=start, gradient_estimator=estimator) for start in STARTS),
+                steps=200,
+            )
+        )
         for estimator in ("population_scalar", "population_diagonal", "population")
     )
     for blocks in [masked] if law == "full-one" else [masked, full]:
@@ -76,15 +96,26 @@ def test_corollary_4_1(law: str) -> None:
     """y_t is x_t moved by one gradient step of size ab / (t - 1)."""
     own = config(law, start=(0.5, 1.5), length=12, samples=6)
     trained = train(sweep(own, steps=100, every=100))
-    (a, b), ab, x = trainings.blocks(trained, 0), trainings.products(trained)[0, -1], layer.sequences(own)
+    (a, b), ab, x = (
+        trainings.blocks(trained, 0),
+        trainings.products(trained)[0, -1],
+        layer.sequences(own),
+    )
     wanted = oracle.gradient_steps(ab * ONE, ONE, x)
-    np.testing.assert_allclose(oracle.block_predictions(a[-1], b[-1], x), wanted, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(
+        oracle.block_predictions(a[-1], b[-1], x), wanted, rtol=0, atol=1e-14
+    )
 
 
 def test_any_blocks_precondition_one_gradient_step() -> None:
     """y_t is B times the gradient step of size 1 / (t - 1) times A x_t."""
-    (a, b), x = np.random.default_rng(0).standard_normal((2, 5, 5)), layer.sequences(config(length=9, samples=5))
-    np.testing.assert_allclose(oracle.block_predictions(a, b, x), oracle.gradient_steps(a, b, x), rtol=0, atol=1e-13)
+    (a, b), x = (
+        np.random.default_rng(0).standard_normal((2, 5, 5)),
+        layer.sequences(config(length=9, samples=5)),
+    )
+    np.testing.assert_allclose(
+        oracle.block_predictions(a, b, x), oracle.gradient_steps(a, b, x), rtol=0, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize(("scale", "length"), [(0.5, 4), (0.5, 100), (2.0, 30)])
@@ -92,22 +123,34 @@ def test_example_4_1_is_recovered_exactly(scale: float, length: int) -> None:
     own = Config(law="sparse", scale=scale, length=length, samples=5)
     x, ab = layer.sequences(own), theory.limit(own)
     assert ab == pytest.approx(1 / scale**2)
-    np.testing.assert_allclose(oracle.block_predictions(ab * ONE, ONE, x), x[:, 2:], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        oracle.block_predictions(ab * ONE, ONE, x), x[:, 2:], rtol=1e-10, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_other_blocks_have_no_gradient_in_the_mean_over_rotations(law: str) -> None:
-    """For any sequences: rotating all phases by k/8 of a circle averages the other blocks' gradients to zero.
+    """For any sequences: rotating all phases by k/8 of a circle averages the other blocks'
+    gradients to zero.
 
-    Those that only meet the zeros of the tokens, which production omits, have none for any rotation.
+    Those that only meet the zeros of the tokens, which production omits, have none for any
+    rotation.
     """
-    (w, u), one = layer.drawn(config(law, dimension=3, length=7, samples=4)), torch.eye(3, dtype=torch.float64)
-    leaves, slopes = [part.requires_grad_() for part in oracle.with_blocks(0.1 * one, 0.1 * one)], []
+    (w, u), one = (
+        layer.drawn(config(law, dimension=3, length=7, samples=4)),
+        torch.eye(3, dtype=torch.float64),
+    )
+    leaves, slopes = (
+        [part.requires_grad_() for part in oracle.with_blocks(0.1 * one, 0.1 * one)],
+        [],
+    )
     for k in range(8):
         x = torch.from_numpy(tasks.sequences(w * np.exp(2j * np.pi * k / 8), u, 7))
         slopes.append(torch.autograd.grad(oracle.loss(*leaves, x), leaves))
     key_query, value = slopes[0]
-    assert not any(part.any() for part in (key_query[:3], key_query[:, :3], value[3:], value[:, :3]))
+    assert not any(
+        part.any() for part in (key_query[:3], key_query[:, :3], value[3:], value[:, :3])
+    )
     for of_block, rows in zip(zip(*slopes, strict=True), (slice(6, 9), slice(0, 3)), strict=True):
         mean, single = torch.stack(of_block).mean(dim=0), of_block[0].clone()
         assert mean[rows, 3:6].abs().max() > 1e-4
@@ -117,14 +160,24 @@ def test_other_blocks_have_no_gradient_in_the_mean_over_rotations(law: str) -> N
 
 @pytest.mark.parametrize(("dimension", "most"), [(2, 10), (5, 30), (10, 20)])
 def test_sanders_monomials_are_counted(dimension: int, most: int) -> None:
-    own = config("full-one", gradient_estimator="population_unnormalised", dimension=dimension, length=most)
+    own = config(
+        "full-one", gradient_estimator="population_unnormalised", dimension=dimension, length=most
+    )
     linear, quadratic = oracle.counted(dimension, most)
     assert theory.unnormalised_coefficients(own) == (1, quadratic / linear, (most - 1) / linear)
 
 
 def test_the_loss_of_six_scalars_is_that_of_the_layer_without_a_mean() -> None:
-    """On a grid of phases that integrates every product exactly; with a_3 and b_1 alone it is the loss of a and b."""
-    six = config("full-one", gradient_estimator="population_six_scalars", dimension=2, length=4, perturbation=0.5)
+    """On a grid of phases that integrates every product exactly; with a_3 and b_1 alone it is
+    the loss of a and b.
+    """
+    six = config(
+        "full-one",
+        gradient_estimator="population_six_scalars",
+        dimension=2,
+        length=4,
+        perturbation=0.5,
+    )
     weights, two = model.init([six]), replace(six, gradient_estimator="population_unnormalised")
     wanted = oracle.loss_of_six(weights["KQ"][0].numpy(), weights["PV"][0].numpy(), 2, 4)
     assert model.loss_and_gradient(weights, {}, [six])[0].item() == pytest.approx(wanted, rel=1e-12)
@@ -133,13 +186,27 @@ def test_the_loss_of_six_scalars_is_that_of_the_layer_without_a_mean() -> None:
     torch.testing.assert_close((found[0], found[1]["KQ"][:, 2]), (few[0], few[1]["KQ"]))
 
 
-@given(law=st.sampled_from(LAWS), d=st.integers(2, 4), length=st.integers(3, 9), samples=st.sampled_from([1, 5, 130]))
-def test_prefix_sums_give_the_gradient_of_the_definition(law: str, d: int, length: int, samples: int) -> None:
+@given(
+    law=st.sampled_from(LAWS),
+    d=st.integers(2, 4),
+    length=st.integers(3, 9),
+    samples=st.sampled_from([1, 5, 130]),
+)
+def test_prefix_sums_give_the_gradient_of_the_definition(
+    law: str, d: int, length: int, samples: int
+) -> None:
     """In double precision, at unstructured weights, also over several chunks of sequences."""
-    own = config(law, gradient_estimator="sample_all_blocks", dimension=d, length=length, samples=samples)
+    own = config(
+        law, gradient_estimator="sample_all_blocks", dimension=d, length=length, samples=samples
+    )
     rng, start = np.random.default_rng(length), model.init([own])
-    weights = {name: torch.from_numpy(rng.standard_normal(tuple(w.shape))) for name, w in start.items()}
-    found, wanted = model.loss_and_gradient(weights, {}, [own]), oracle.of_all_blocks(weights, [own])
+    weights = {
+        name: torch.from_numpy(rng.standard_normal(tuple(w.shape))) for name, w in start.items()
+    }
+    found, wanted = (
+        model.loss_and_gradient(weights, {}, [own]),
+        oracle.of_all_blocks(weights, [own]),
+    )
     torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-11)
 
 
@@ -163,9 +230,13 @@ def test_sampled_training_is_literal_training(law: str, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("estimator", model.ESTIMATORS)
-def test_a_diverging_run_changes_no_other_and_only_samples_depend_on_the_seed(estimator: str) -> None:
+def test_a_diverging_run_changes_no_other_and_only_samples_depend_on_the_seed(
+    estimator: str,
+) -> None:
     good, bad, other = (
-        config("full-one", start=(0.5, 1.5), gradient_estimator=estimator, samples=20, length=8, **own)
+        config(
+            "full-one", start=(0.5, 1.5), gradient_estimator=estimator, samples=20, length=8, **own
+        )
         for own in ({}, {"learning_rate": 50.0}, {"seed": 1})
     )
     together, alone = train(sweep(good, bad, other, steps=30)), train(sweep(good, steps=30))
@@ -173,8 +244,12 @@ def test_a_diverging_run_changes_no_other_and_only_samples_depend_on_the_seed(es
         assert torch.equal(together.weights[name][0], w[0])
         assert torch.equal(together.weights[name][2], w[0]) == estimator.startswith("population")
     np.testing.assert_array_equal(together.losses[0], alone.losses[0])
-    assert len(diverged(together)) == 1 and diverged(together)[0].startswith("sweep test, run 1 (seed 0, learning_rate")
-    assert model.is_random([good, other]) and model.is_random([good]) == estimator.startswith("sample")
+    assert len(diverged(together)) == 1 and diverged(together)[0].startswith(
+        "sweep test, run 1 (seed 0, learning_rate"
+    )
+    assert model.is_random([good, other]) and model.is_random([good]) == estimator.startswith(
+        "sample"
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,9 +259,18 @@ def test_a_diverging_run_changes_no_other_and_only_samples_depend_on_the_seed(es
         ({"start": (0.1,)}, "constant start (a_0, b_0) = (0.1,): must be two numbers, a_0 and b_0"),
         ({"law": "cauchy"}, "one of gaussian, sparse, full-one"),
         ({"gradient_estimator": "fast"}, f"one of {', '.join(model.ESTIMATORS)}"),
-        ({"gradient_estimator": "population_six_scalars"}, "full-one for the estimator population_six_scalars"),
-        ({"length": 5000}, "at most 2000 for the estimator population; `population_scalar` takes more"),
-        ({"dimension": 9}, "constant dimension (d) = 9: must be at most 8 for the estimator population"),
+        (
+            {"gradient_estimator": "population_six_scalars"},
+            "full-one for the estimator population_six_scalars",
+        ),
+        (
+            {"length": 5000},
+            "at most 2000 for the estimator population; `population_scalar` takes more",
+        ),
+        (
+            {"dimension": 9},
+            "constant dimension (d) = 9: must be at most 8 for the estimator population",
+        ),
     ],
 )
 def test_bad_constants_are_named(constants: dict[str, Any], message: str) -> None:

@@ -1,4 +1,6 @@
-"""The classifiers for many prompts against scikit-learn's, their symmetries, and the regressions."""
+"""The classifiers for many prompts against scikit-learn's, their symmetries, and the
+regressions.
+"""
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ from tests.oracles.estimators import CLASSIFIERS, classify, gradient_descent
 every_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
 
 
-def separated(seed: int, count: int = 12, dimension: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def separated(
+    seed: int, count: int = 12, dimension: int = 5
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Prompts of two clouds of either label, and queries inside the clouds."""
     rng = np.random.default_rng(seed)
     labels = np.tile(np.where(np.arange(count) % 2 == 0, 1.0, -1.0), (8, 1))
@@ -54,7 +58,11 @@ def test_order_rotation_and_names_of_the_classes_do_not_matter_and_one_class_is_
 @pytest.mark.parametrize(("wanted", "count"), [(1, 9), (3, 9), (3, 2)])
 def test_neighbours_are_those_of_scikit_learn(wanted: int, count: int) -> None:
     rng = np.random.default_rng(12)
-    inputs, labels, query = rng.normal(size=(20, count, 4)), rng.normal(size=(20, count)), rng.normal(size=(20, 4))
+    inputs, labels, query = (
+        rng.normal(size=(20, count, 4)),
+        rng.normal(size=(20, count)),
+        rng.normal(size=(20, 4)),
+    )
     answers = estimators.nearest_neighbours(wanted)(inputs, labels, query)
     for x, y, q, answer in zip(inputs, labels, query, answers, strict=True):
         fit = KNeighborsRegressor(min(wanted, count), algorithm="brute").fit(x, y)
@@ -62,9 +70,13 @@ def test_neighbours_are_those_of_scikit_learn(wanted: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 9])
-def test_least_squares_has_the_minimum_norm_and_averaging_is_one_step_of_size_one(count: int) -> None:
+def test_least_squares_has_the_minimum_norm_and_averaging_is_one_step_of_size_one(
+    count: int,
+) -> None:
     rng = np.random.default_rng(13)
     given = rng.normal(size=(20, count, 4)), rng.normal(size=(20, count)), rng.normal(size=(20, 4))
     expected = [q @ np.linalg.lstsq(x, y)[0] for x, y, q in zip(*given, strict=True)]
     np.testing.assert_allclose(estimators.least_squares(*given), expected, rtol=1e-9)
-    np.testing.assert_allclose(estimators.averaging(*given), gradient_descent(1, 1.0)(*given), rtol=1e-10)
+    np.testing.assert_allclose(
+        estimators.averaging(*given), gradient_descent(1, 1.0)(*given), rtol=1e-10
+    )

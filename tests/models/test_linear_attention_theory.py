@@ -14,15 +14,27 @@ ONE, SIGNS = np.eye(3), np.array([1.0, -1.0, 1.0])
 ROOT = tasks.skewed_root(tasks.rotation(np.random.default_rng(3), 3))
 SKEWED = ROOT @ ROOT.T
 STEP = theory.preconditioner(np.diag([1.0, 2.0, 0.5]), 9)
-NONE = {"step": STEP, "second": ONE, "fourth": theory.gaussian_fourth(ONE, ONE), "query": ONE, "task": ONE}
+NONE = {
+    "step": STEP,
+    "second": ONE,
+    "fourth": theory.gaussian_fourth(ONE, ONE),
+    "query": ONE,
+    "task": ONE,
+}
 ORTHANT = dict(zip(("second", "fourth"), theory.orthant_moments(SIGNS), strict=True))
 OTHER = {"second": SKEWED, "fourth": theory.gaussian_fourth(SKEWED, ONE), "query": SKEWED}
 # Name -> a shift of standard normal prompts, and the error after M = 7 examples.
 SHIFTS: dict[str, tuple[Callable[..., tasks.Prompts], float]] = {
     "none": (lambda p, rng: p, theory.gaussian_error(STEP, ONE, 7)),
     "noise": (lambda p, rng: tasks.noisy(p, rng, 0.7), theory.gaussian_error(STEP, ONE, 7, 0.49)),
-    "covariance": (lambda p, rng: tasks.with_covariance(p, ROOT), theory.one_step_error(**NONE | OTHER, test_length=7)),
-    "orthant": (lambda p, rng: tasks.in_orthants(p, SIGNS), theory.one_step_error(**NONE | ORTHANT, test_length=7)),
+    "covariance": (
+        lambda p, rng: tasks.with_covariance(p, ROOT),
+        theory.one_step_error(**NONE | OTHER, test_length=7),
+    ),
+    "orthant": (
+        lambda p, rng: tasks.in_orthants(p, SIGNS),
+        theory.one_step_error(**NONE | ORTHANT, test_length=7),
+    ),
     "match": (lambda p, rng: tasks.matching_query(p), theory.matching_error(0.6, 3, 7)),
 }
 
@@ -34,7 +46,10 @@ def test_closed_forms_agree_with_simulation(name: str) -> None:
     rng = np.random.default_rng(0)
     drawn = shift(tasks.gaussian(rng, (60_000,), 7, 3), rng)
     predict = estimators.preconditioned_gradient_descent([0.6 * ONE if name == "match" else STEP])
-    square = (predict(drawn.inputs[:, :-1], drawn.labels[:, :-1], drawn.inputs[:, -1]) - drawn.labels[:, -1]) ** 2
+    square = (
+        predict(drawn.inputs[:, :-1], drawn.labels[:, :-1], drawn.inputs[:, -1])
+        - drawn.labels[:, -1]
+    ) ** 2
     assert abs(square.mean() - wanted) < 4.5 * square.std() / np.sqrt(len(square))
 
 

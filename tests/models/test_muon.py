@@ -10,14 +10,24 @@ from icl.models.optimisers import Params, adam, packed, steady
 SHAPES = {"layer.b": (2, 6, 9), "layer.a": (2, 9, 6), "layer.c": (2, 6, 9), "other": (2, 5)}
 
 
-def steps(runs: slice = slice(None), backwards: bool = False, rate: float | list[float] = 0.1) -> Params:
-    """Five steps of some runs on the same random gradients, with the weights named in either order."""
+def steps(
+    runs: slice = slice(None), backwards: bool = False, rate: float | list[float] = 0.1
+) -> Params:
+    """Five steps of some runs on the same random gradients, with the weights named in either
+    order.
+    """
     rng = np.random.default_rng(0)
-    params = {name: torch.from_numpy(rng.normal(size=shape))[runs] for name, shape in SHAPES.items()}
-    optimiser = muon(rate, lambda step: 1 / (step + 1), lambda name: name.startswith("layer"), packed(adam(rate)))
+    params = {
+        name: torch.from_numpy(rng.normal(size=shape))[runs] for name, shape in SHAPES.items()
+    }
+    optimiser = muon(
+        rate, lambda step: 1 / (step + 1), lambda name: name.startswith("layer"), packed(adam(rate))
+    )
     state = optimiser.init(params)
     for step in range(5):
-        gradients = {name: torch.from_numpy(rng.normal(size=shape))[runs] for name, shape in SHAPES.items()}
+        gradients = {
+            name: torch.from_numpy(rng.normal(size=shape))[runs] for name, shape in SHAPES.items()
+        }
         if backwards and step == 3:
             params, state = dict(reversed(params.items())), dict(reversed(state.items()))
         params, state = optimiser.update(params, gradients, state, step)
@@ -38,11 +48,15 @@ def test_singular_values_become_one_and_vectors_stay(shape: tuple[int, int]) -> 
 
 @pytest.mark.parametrize("decay", [0.0, 2.0])
 def test_steps_are_those_of_torch(decay: float) -> None:
-    """Torch iterates in bfloat16 and counts a gradient in full where ours has a share of 0.05, which Q ignores."""
+    """Torch iterates in bfloat16 and counts a gradient in full where ours has a share of 0.05,
+    which Q ignores.
+    """
     rng = np.random.default_rng(1)
     start = torch.from_numpy(rng.normal(size=(1, 6, 9)))
     literal, ours = start[0].clone(), muon(0.1, steady, lambda name: name == "w", adam(0.1), decay)
-    method = torch.optim.Muon([literal], lr=0.1, weight_decay=decay, momentum=0.95, adjust_lr_fn="match_rms_adamw")
+    method = torch.optim.Muon(
+        [literal], lr=0.1, weight_decay=decay, momentum=0.95, adjust_lr_fn="match_rms_adamw"
+    )
     params: Params = {"w": start, "other": torch.zeros(1, 2)}
     state = ours.init(params)
     for step in range(10):
@@ -62,4 +76,6 @@ def test_names_may_come_in_another_order() -> None:
 def test_runs_do_not_mix() -> None:
     together, first, second = steps(rate=[0.1, 0.2]), steps(slice(1)), steps(slice(1, 2), rate=0.2)
     for name, w in together.items():
-        torch.testing.assert_close(w, torch.cat([first[name], second[name]]), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(
+            w, torch.cat([first[name], second[name]]), rtol=1e-12, atol=1e-12
+        )

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from icl.models.optimisers import Optimiser, Params, adam, adamw, clipped_together, halving, packed, sgd
+from icl.models.optimisers import (
+    Optimiser,
+    Params,
+    adam,
+    adamw,
+    clipped_together,
+    halving,
+    packed,
+    sgd,
+)
 
 SHAPES = {"b": (3, 4, 5), "a": (3, 5), "c.bias": (3, 1)}
 METHODS: dict[str, tuple[Optimiser, Callable[[torch.Tensor], torch.optim.Optimizer]]] = {
@@ -22,7 +31,9 @@ def steps(optimiser: Optimiser) -> Params:
     params = {name: torch.from_numpy(rng.normal(size=shape)) for name, shape in SHAPES.items()}
     state = optimiser.init(params)
     for step in range(5):
-        gradients = {name: torch.from_numpy(rng.normal(size=shape)) for name, shape in SHAPES.items()}
+        gradients = {
+            name: torch.from_numpy(rng.normal(size=shape)) for name, shape in SHAPES.items()
+        }
         if step == 3:
             # A file returns names in another order.
             params = dict(reversed(params.items()))
@@ -57,7 +68,9 @@ def test_packed_weights_take_the_same_steps(norm: float) -> None:
 
 
 def test_runs_do_not_mix_when_packed() -> None:
-    whole, broken = (steps(packed(clipped_together(adam(0.1), norm))) for norm in (1.0, [1.0, 1e-3, 1.0]))
+    whole, broken = (
+        steps(packed(clipped_together(adam(0.1), norm))) for norm in (1.0, [1.0, 1e-3, 1.0])
+    )
     for name in SHAPES:
         assert torch.equal(whole[name][[0, 2]], broken[name][[0, 2]])
         assert not torch.equal(whole[name][1], broken[name][1])

@@ -1,4 +1,6 @@
-"""Layers of linear attention over all columns of Z, and on the statistics of `icl.models.attention.gram`."""
+"""Layers of linear attention over all columns of Z, and on the statistics of
+`icl.models.attention.gram`.
+"""
 
 from torch import Tensor
 
@@ -13,8 +15,12 @@ def linear_layer(tokens: Tensor, value: Tensor, key_query: Tensor) -> Tensor:
     return tokens + value @ examples @ scores / examples.shape[-1]
 
 
-def linear_gram_layer(gram: Tensor, query: Tensor, value: Tensor, key_query: Tensor) -> tuple[Tensor, Tensor]:
-    """`linear_layer` on G and z_query: every column is multiplied by T = I + V G Q, so G becomes T G T'."""
+def linear_gram_layer(
+    gram: Tensor, query: Tensor, value: Tensor, key_query: Tensor
+) -> tuple[Tensor, Tensor]:
+    """`linear_layer` on G and z_query: every column is multiplied by T = I + V G Q, so G becomes
+    T G T'.
+    """
     update = value @ gram @ key_query
     left = gram + update @ gram
     return left + left @ update.mT, query + update @ query

@@ -1,4 +1,6 @@
-"""Literal forms of the model and training of Cheng, Chen and Sra 2024 that only tests and benchmarks use."""
+"""Literal forms of the model and training of Cheng, Chen and Sra 2024 that only tests and
+benchmarks use.
+"""
 
 from collections.abc import Sequence
 
@@ -9,12 +11,16 @@ from icl.models.optimisers import Optimiser, Params, Schedule, adam, on_changed_
 
 
 def clipped(learning_rates: Sequence[float], schedule: Schedule, momentum: float) -> Optimiser:
-    """Adam on gradients clipped per layer at 1e-8, which is Adam's epsilon, divided by (9 - i)^2."""
+    """Adam on gradients clipped per layer at 1e-8, which is Adam's epsilon, divided by (9 -
+    i)^2.
+    """
 
     def shortened(gradients: Params) -> Params:
         short, runs = {name: g.clone() for name, g in gradients.items()}, len(learning_rates)
         for layer in range(gradients["rate"].shape[1]):
-            norm = torch.cat([g[:, layer].reshape(runs, -1) for g in gradients.values()], dim=1).norm(dim=1)
+            norm = torch.cat(
+                [g[:, layer].reshape(runs, -1) for g in gradients.values()], dim=1
+            ).norm(dim=1)
             factor = (1e-8 / (9 - layer) ** 2 / norm).clamp(max=1)
             for g in short.values():
                 g[:, layer] *= factor.reshape(-1, *[1] * (g.dim() - 2))
@@ -26,10 +32,12 @@ def clipped(learning_rates: Sequence[float], schedule: Schedule, momentum: float
 def published_transformer(weights: Params, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
     """One run's predictions, computed as the paper defines the model, (prompts,).
 
-    It updates all tokens Z, (prompts, d + 1, n + 1), layer by layer and head by head. V, B and C have d + 1 rows and
-    are 0 outside the trained blocks; in the (n + 1) x (n + 1) attention the query is not a key.
+    It updates all tokens Z, (prompts, d + 1, n + 1), layer by layer and head by head. V, B and C
+    have d + 1 rows and are 0 outside the trained blocks; in the (n + 1) x (n + 1) attention the
+    query is not a key.
 
-    weights : key B, query C and covariate A, (L, H, d, d), rate r, (L, H); labels : the query's label is hidden here
+    weights : key B, query C and covariate A, (L, H, d, d), rate r, (L, H); labels : the query's
+        label is hidden here
     """
     n, d = labels.shape[1] - 1, inputs.shape[-1]
     shown = labels * (torch.arange(n + 1) < n)
@@ -38,14 +46,19 @@ def published_transformer(weights: Params, inputs: Tensor, labels: Tensor, kerne
         change = torch.zeros_like(tokens)
         for head, name in enumerate(kernel.split("_")):
             value, key, query = (torch.zeros(d + 1, d + 1, dtype=inputs.dtype) for _ in range(3))
-            value[:d, :d], value[d, d] = weights["covariate"][layer, head], -weights["rate"][layer, head]
+            value[:d, :d], value[d, d] = (
+                weights["covariate"][layer, head],
+                -weights["rate"][layer, head],
+            )
             key[:d, :d], query[:d, :d] = weights["key"][layer, head], weights["query"][layer, head]
             attention = torch.einsum("ab,pbi,ac,pcj->pij", key, tokens, query, tokens)
             if name == "softmax":
                 attention[:, n] = -torch.inf
                 attention = attention.softmax(dim=1)
             else:
-                attention = {"linear": lambda a: a, "relu": torch.relu, "exp": torch.exp}[name](attention)
+                attention = {"linear": lambda a: a, "relu": torch.relu, "exp": torch.exp}[name](
+                    attention
+                )
                 attention = attention * (torch.arange(n + 1) < n)[:, None]
             change = change + torch.einsum("ab,pbi,pij->paj", value, tokens, attention) / n
         tokens = tokens + change

@@ -24,7 +24,9 @@ CLASSIFIERS: Mapping[str, Callable[[int], Any]] = {
 
 
 def classify(name: str, inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> float:
-    """Return the answer +-1 to one query, (d,), from inputs (l, d) and labels (l,); a single class is the answer."""
+    """Return the answer +-1 to one query, (d,), from inputs (l, d) and labels (l,); a single
+    class is the answer.
+    """
     if np.all(labels == labels[0]):
         return float(labels[0])
     return float(CLASSIFIERS[name](len(labels)).fit(inputs, labels).predict(query[None])[0])
@@ -32,9 +34,9 @@ def classify(name: str, inputs: np.ndarray, labels: np.ndarray, query: np.ndarra
 
 def gradient_descent(steps: int, rate: float) -> Estimator:
     """Return `steps` steps of size `rate` on (1/2n) sum_i (<w, x_i> - y_i)^2 from w = 0."""
-    return lambda inputs, labels, query: preconditioned_gradient_descent([rate * np.eye(inputs.shape[-1])] * steps)(
-        inputs, labels, query
-    )
+    return lambda inputs, labels, query: preconditioned_gradient_descent(
+        [rate * np.eye(inputs.shape[-1])] * steps
+    )(inputs, labels, query)
 
 
 def functional_gradient_descent(kernel: Kernel, rates: Sequence[float]) -> Estimator:
@@ -46,7 +48,9 @@ def functional_gradient_descent(kernel: Kernel, rates: Sequence[float]) -> Estim
         for rate in rates:
             # Both updates use the old residuals.
             answer = answer + rate / inputs.shape[-2] * np.sum(residuals * towards, axis=-1)
-            residuals = residuals - rate / inputs.shape[-2] * np.einsum("...n,...nm->...m", residuals, within)
+            residuals = residuals - rate / inputs.shape[-2] * np.einsum(
+                "...n,...nm->...m", residuals, within
+            )
         return answer
 
     return estimate
@@ -58,6 +62,8 @@ def gaussian_process(kernel: Kernel, jitter: float = 0.0) -> Estimator:
     def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
         within, towards = kernel(inputs, inputs), kernel(inputs, query[..., None, :])[..., 0]
         matrix = within + jitter * np.eye(inputs.shape[-2])
-        return np.einsum("...n,...n->...", towards, np.linalg.solve(matrix, labels[..., None])[..., 0])
+        return np.einsum(
+            "...n,...n->...", towards, np.linalg.solve(matrix, labels[..., None])[..., 0]
+        )
 
     return estimate

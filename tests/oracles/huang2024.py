@@ -1,7 +1,9 @@
-"""Oracles for Huang et al. 2024: the softmax layer in its literal form, and its gradient from counts.
+"""Oracles for Huang et al. 2024: the softmax layer in its literal form, and its gradient from
+counts.
 
-`token_loss_and_gradient` forms all prompts E and uses autograd. `count_loss_and_gradient` needs only the counts of the
-prompts, averages over queries and tasks, and works for any probabilities p. `enumerated` sums over all prompts.
+`token_loss_and_gradient` forms all prompts E and uses autograd. `count_loss_and_gradient` needs
+only the counts of the prompts, averages over queries and tasks, and works for any probabilities p.
+`enumerated` sums over all prompts.
 """
 
 import itertools
@@ -20,7 +22,9 @@ def basis(features: int, dimension: int) -> np.ndarray:
 
 
 def tokens(batch: Prompts, v: np.ndarray) -> np.ndarray:
-    """Literal prompts E with columns (x_i; y_i) and (x_query; 0): (M, d + 1, N + 1) for a basis v (K, d)."""
+    """Literal prompts E with columns (x_i; y_i) and (x_query; 0): (M, d + 1, N + 1) for a basis
+    v (K, d).
+    """
     x = v[np.concatenate([batch.features, batch.query[:, None]], axis=1)]
     y = np.einsum("mnd,md->mn", x, batch.task @ v)
     y[:, -1] = 0
@@ -35,7 +39,9 @@ def prediction(q: Tensor, prompt: Tensor) -> Tensor:
 
 
 def token_loss_and_gradient(q: Tensor, batch: Prompts, v: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Half the mean squared error over the prompts, and its gradient in Q (d, d), in the basis of the tokens."""
+    """Half the mean squared error over the prompts, and its gradient in Q (d, d), in the basis
+    of the tokens.
+    """
     leaf, prompt = q.detach().requires_grad_(), torch.from_numpy(tokens(batch, v))
     target = torch.from_numpy(np.take_along_axis(batch.task, batch.query[:, None], axis=1)[:, 0])
     value = (prediction(leaf, prompt) - target).square().mean() / 2
@@ -43,14 +49,17 @@ def token_loss_and_gradient(q: Tensor, batch: Prompts, v: np.ndarray) -> tuple[T
 
 
 def feature_loss_and_gradient(q: Tensor, batch: Prompts) -> tuple[Tensor, Tensor]:
-    """Return the same for Q (K, K) in the basis of the features, using tokens with K + 4 coordinates."""
+    """Return the same for Q (K, K) in the basis of the features, using tokens with K + 4
+    coordinates.
+    """
     v = torch.from_numpy(basis(len(q), len(q) + 4))
     value, gradient = token_loss_and_gradient(v.mT @ q @ v, batch, v.numpy())
     return value, v @ gradient @ v.mT
 
 
 def count_loss_and_gradient(q: Tensor, counts: Tensor, p: np.ndarray) -> tuple[Tensor, Tensor]:
-    """L, (), and its gradient in Q (K, K) over M prompts with the given counts (M, K), with queries weighted by p_k.
+    """L, (), and its gradient in Q (K, K) over M prompts with the given counts (M, K), with queries
+    weighted by p_k.
 
     The mean over tasks w with E w w' = I is exact.
     """
@@ -60,7 +69,9 @@ def count_loss_and_gradient(q: Tensor, counts: Tensor, p: np.ndarray) -> tuple[T
     attended = counts * torch.diagonal(weights) * z  # Attn_k
     s = (counts.square() @ weights.square()) * z.square()
     # E Attn_n (S - Attn_k) - E Attn_n^2, plus E Attn_k on the diagonal.
-    descent = weights * (counts.mT @ ((s - attended) * z)) - weights.square() * (counts.square().mT @ z.square())
+    descent = weights * (counts.mT @ ((s - attended) * z)) - weights.square() * (
+        counts.square().mT @ z.square()
+    )
     descent = (descent + torch.diag(attended.sum(dim=0))) * probability / mean
     errors = (s + 1 - 2 * attended).mean(dim=0) / 2
     return (probability * errors).sum(), -descent
@@ -71,7 +82,10 @@ def enumerated(q: np.ndarray, p: np.ndarray, context_length: int) -> tuple[np.nd
     number = len(p)
     free = itertools.product(range(context_length + 1), repeat=number - 1)
     counts = np.array([[*c, context_length - sum(c)] for c in free if sum(c) <= context_length])
-    ways = [math.factorial(context_length) // math.prod(map(math.factorial, row)) for row in counts.tolist()]
+    ways = [
+        math.factorial(context_length) // math.prod(map(math.factorial, row))
+        for row in counts.tolist()
+    ]
     chance = np.array(ways) * np.prod(p**counts, axis=1)
     errors, descent = np.zeros(number), np.zeros((number, number))
     for k in range(number):

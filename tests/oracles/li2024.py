@@ -1,4 +1,6 @@
-"""Literal forms of Li et al. 2024, the references for tests and timings of the package's reduced forms."""
+"""Literal forms of Li et al. 2024, the references for tests and timings of the package's reduced
+forms.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,15 +18,18 @@ def one_layer_prompts(
 ) -> Tensor:
     """Columns of eq. 6 of the talk from a run's factors, (B, l + 1) each: tokens (B, l + 1, d).
 
-    turn : orthogonal (d, d) map from the axes of the patterns and of q to other coordinates; by default to the trained
-        ones
+    turn : orthogonal (d, d) map from the axes of the patterns and of q to other coordinates; by
+        default to the trained ones
     """
     tokens = prompt_tokens(Prompts(**factors), *config.axis_patterns, config.label_direction)
     return torch.from_numpy(tokens @ (config.axes if turn is None else turn).T)
 
 
-def one_layer_logit(params: Mapping[str, Tensor], prompt: Tensor, attended: str = "contexts") -> Tensor:
-    """F of eq. 7 of the talk as written, for one run: params without run axis, prompt (B, l + 1, d) -> F (B,).
+def one_layer_logit(
+    params: Mapping[str, Tensor], prompt: Tensor, attended: str = "contexts"
+) -> Tensor:
+    """F of eq. 7 of the talk as written, for one run: params without run axis, prompt (B, l + 1, d)
+    -> F (B,).
 
     attended : sum over the contexts only, or over all columns
     """
@@ -35,7 +40,9 @@ def one_layer_logit(params: Mapping[str, Tensor], prompt: Tensor, attended: str 
     return hidden @ params["a"]
 
 
-def one_layer_loss(params: Mapping[str, Tensor], prompt: Tensor, label: Tensor, attended: str = "contexts") -> Tensor:
+def one_layer_loss(
+    params: Mapping[str, Tensor], prompt: Tensor, label: Tensor, attended: str = "contexts"
+) -> Tensor:
     """Mean hinge loss max(0, 1 - z F) of eq. 7; label (B,) of +1 and -1."""
     return torch.relu(1 - label * one_layer_logit(params, prompt, attended)).mean()
 
@@ -46,14 +53,18 @@ def one_layer_gradients(
     """Return the mean hinge loss of eq. 7 and its autograd gradients for all weights."""
     leaves = {name: w.detach().clone().requires_grad_() for name, w in params.items()}
     loss = one_layer_loss(leaves, prompt, label, attended)
-    return loss.item(), dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+    return loss.item(), dict(
+        zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True)
+    )
 
 
 def asymmetric_weights(configs: Sequence[one_layer.Config]) -> dict[str, Tensor]:
     """Weights of the one-layer model without symmetries, large enough that every part matters."""
     params, rng = one_layer.init(configs), np.random.default_rng(5)
     noise = {"W_Q": 0.1, "W_K": 0.1, "W_V": 0.1, "W_O": 0.2, "a": 0.1}
-    return {n: w + noise[n] * torch.from_numpy(rng.standard_normal(w.shape)) for n, w in params.items()}
+    return {
+        n: w + noise[n] * torch.from_numpy(rng.standard_normal(w.shape)) for n, w in params.items()
+    }
 
 
 def weights_of(params: Mapping[str, Tensor], run: int) -> dict[str, Tensor]:
@@ -62,9 +73,11 @@ def weights_of(params: Mapping[str, Tensor], run: int) -> dict[str, Tensor]:
 
 
 def stack_logit(params: Mapping[str, Tensor], prompt: Tensor, attended: str = QUERY_TOO) -> Tensor:
-    """F of the stack, column by column, for one run: params without run axis, prompt (B, l + 1, d) -> F (B,).
+    """F of the stack, column by column, for one run: params without run axis, prompt (B, l + 1, d)
+    -> F (B,).
 
-    Every layer but the last replaces the inputs h_j of all columns j by W_2 ReLU(W_O sum_i W_V h_i softmax_i(...)).
+    Every layer but the last replaces the inputs h_j of all columns j by W_2 ReLU(W_O sum_i W_V h_i
+    softmax_i(...)).
     """
     layers, inputs = params["W_V"].shape[0], prompt
     for index in range(layers):
@@ -72,9 +85,15 @@ def stack_logit(params: Mapping[str, Tensor], prompt: Tensor, attended: str = QU
         keys = inputs if attended == QUERY_TOO else inputs[:, :-1]
         outputs = []
         for column in range(inputs.shape[1]):
-            scores = torch.einsum("bld,bd->bl", keys @ now["W_K"].mT, inputs[:, column] @ now["W_Q"].mT)
+            scores = torch.einsum(
+                "bld,bd->bl", keys @ now["W_K"].mT, inputs[:, column] @ now["W_Q"].mT
+            )
             attention = torch.softmax(scores, dim=-1)
-            outputs.append(torch.relu(torch.einsum("bl,bld->bd", attention, keys @ now["W_V"].mT) @ now["W_O"].mT))
+            outputs.append(
+                torch.relu(
+                    torch.einsum("bl,bld->bd", attention, keys @ now["W_V"].mT) @ now["W_O"].mT
+                )
+            )
         hidden = torch.stack(outputs, dim=1)
         inputs = hidden @ params["W_2"][index].mT if index < layers - 1 else hidden
     return inputs[:, -1] @ params["a"]

@@ -5,7 +5,9 @@ from torch import Tensor
 
 
 def tokens(inputs: Tensor, labels: Tensor) -> Tensor:
-    """e_i = (x_i, y_i) with the query's label hidden, (B, N + 1, D), from (B, N + 1, d) and (B, N + 1)."""
+    """e_i = (x_i, y_i) with the query's label hidden, (B, N + 1, D), from (B, N + 1, d) and (B,
+    N + 1).
+    """
     shown = torch.cat([labels[:, :-1], torch.zeros_like(labels[:, -1:])], dim=1)
     return torch.cat([inputs, shown[..., None]], dim=-1)
 
@@ -20,7 +22,8 @@ def layer(weights: dict[str, Tensor], e: Tensor) -> Tensor:
 def loss(weights: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
     """Return the loss of one run over a batch, through every token.
 
-    batch : inputs (N + 1, d, B) and weights (d, B), as the model's `sample` returns them for one run
+    batch : inputs (N + 1, d, B) and weights (d, B), as the model's `sample` returns them for one
+        run
     """
     inputs = batch["inputs"].permute(2, 0, 1).contiguous()
     labels = (inputs * batch["weights"].mT[:, None]).sum(dim=-1)

@@ -7,7 +7,9 @@ from icl.models.optimisers import Params
 
 
 def linear(keys: Tensor, queries: Tensor, values: Tensor) -> Tensor:
-    """o_t = sum_{s <= t} v_s (k_s . q_t): (..., T, k), (..., T, k) and (..., T, m) -> (..., T, m)."""
+    """o_t = sum_{s <= t} v_s (k_s . q_t): (..., T, k), (..., T, k) and (..., T, m) -> (..., T,
+    m).
+    """
     return (queries @ keys.mT).tril() @ values
 
 
@@ -26,24 +28,31 @@ def ridge_regressions(keys: Tensor, queries: Tensor, values: Tensor, ridge: Tens
 
 
 def mesa_by_position(keys: Tensor, queries: Tensor, values: Tensor, ridge: Tensor) -> Tensor:
-    """Return the same as linear attention with the queries (K_{<=t}' K_{<=t} + r I)^-1 q_t, all solved in one call."""
+    """Return the same as linear attention with the queries (K_{<=t}' K_{<=t} + r I)^-1 q_t, all
+    solved in one call.
+    """
     moments = (keys[..., :, None] * keys[..., None, :]).cumsum(dim=-3)
     unit = torch.eye(keys.shape[-1], dtype=keys.dtype, device=keys.device)
-    solutions = torch.linalg.solve(moments + ridge[..., None, None, None] * unit, queries[..., None])[..., 0]
+    solutions = torch.linalg.solve(
+        moments + ridge[..., None, None, None] * unit, queries[..., None]
+    )[..., 0]
     return linear(keys, solutions, values)
 
 
 def outputs(weights: Params, x: Tensor) -> Tensor:
     """y, (n, T, d), from tokens e_t = (0, x_t, x_t, x_{t-1}) whose first half is masked.
 
-    Every head has its own keys, queries and values; the mesa layer solves a ridge regression per position. P adds the
-    outputs of all heads to the token, whose first d entries, initially zero, are the prediction.
+    Every head has its own keys, queries and values; the mesa layer solves a ridge regression per
+    position. P adds the outputs of all heads to the token, whose first d entries, initially zero,
+    are the prediction.
     """
     now = x[:, :-1]
     before = torch.cat([torch.zeros_like(now[:, :1]), now[:, :-1]], dim=1)
     e = torch.cat([torch.zeros_like(now), now, now, before], dim=-1)[:, None]
     masked = torch.zeros_like(weights["key"])
-    keys, queries, values = (e @ torch.cat([masked, weights[name]], -1).mT for name in ("key", "query", "value"))
+    keys, queries, values = (
+        e @ torch.cat([masked, weights[name]], -1).mT for name in ("key", "query", "value")
+    )
     if "inverse ridge" in weights:
         ridge = (1 / weights["inverse ridge"]).expand(len(x), -1)
         heads = mesa_by_position(keys, queries, values, ridge)

@@ -13,12 +13,20 @@ def causal(count: int) -> Tensor:
 
 
 def predict_all(params: Params, tokens: Tensor, heads: int) -> Tensor:
-    """Return the prediction at every token: (runs, prompts, tokens, inputs) -> (runs, prompts, tokens, outputs)."""
+    """Return the prediction at every token: (runs, prompts, tokens, inputs) -> (runs, prompts,
+    tokens, outputs).
+    """
     count = tokens.shape[2]
-    return read_out(params, residual_stream(params, read_in(params, tokens), heads, count, causal(count)))
+    return read_out(
+        params, residual_stream(params, read_in(params, tokens), heads, count, causal(count))
+    )
 
 
 def predict_last(params: Params, tokens: Tensor, heads: int) -> Tensor:
-    """Return the prediction at the last token, (runs, prompts, outputs), all that the last layer computes."""
+    """Return the prediction at the last token, (runs, prompts, outputs), all that the last layer
+    computes.
+    """
     mask = causal(tokens.shape[2])
-    return read_out(params, residual_stream(params, read_in(params, tokens), heads, 1, mask))[:, :, 0]
+    return read_out(params, residual_stream(params, read_in(params, tokens), heads, 1, mask))[
+        :, :, 0
+    ]

@@ -51,9 +51,12 @@ def trained(name: str) -> Runs:
 
 
 def runs_of(name: str) -> dict[str, Runs]:
-    """Return the runs for the figure's `measure`: shared weights with the figure's own test constants."""
+    """Return the runs for the figure's `measure`: shared weights with the figure's own test
+    constants.
+    """
     return {
-        key: dataclasses.replace(trained(key), sweep=sweep) for key, sweep in figures.sweeps(name, "smoke", {}).items()
+        key: dataclasses.replace(trained(key), sweep=sweep)
+        for key, sweep in figures.sweeps(name, "smoke", {}).items()
     }
 
 
@@ -99,8 +102,12 @@ def test_sweeps_have_names_and_every_combination_of_what_they_sweep(name: str, s
 @every_figure
 @every_scale
 def test_reduced_scales_reduce_only_amounts_and_say_so(name: str, scale: str) -> None:
-    """A smaller scale has fewer seeds, steps or prompts but sweeps the same values; its note says `reduced`."""
-    pairs = list(zip(*(figures.sweeps(name, one, {}).values() for one in (scale, "paper")), strict=True))
+    """A smaller scale has fewer seeds, steps or prompts but sweeps the same values; its note
+    says `reduced`.
+    """
+    pairs = list(
+        zip(*(figures.sweeps(name, one, {}).values() for one in (scale, "paper")), strict=True)
+    )
     for ours, papers in pairs:
         assert (ours.name, ours.model.name) == (papers.name, papers.model.name)
         assert set(ours.seeds) <= set(papers.seeds) and ours.snapshots[-1] <= papers.snapshots[-1]
@@ -127,7 +134,9 @@ def test_measuring_gives_a_valid_table(name: str) -> None:
 
 @every_figure
 def test_measuring_twice_gives_identical_tables_and_does_not_change_the_weights(name: str) -> None:
-    before = {(key, n): w.clone() for key, runs in runs_of(name).items() for n, w in runs.weights.items()}
+    before = {
+        (key, n): w.clone() for key, runs in runs_of(name).items() for n, w in runs.weights.items()
+    }
     assert_same(figures.measure(name, runs_of(name), "smoke"), measured(name))
     for (key, n), w in before.items():
         np.testing.assert_array_equal(trained(key).weights[n].numpy(), w.numpy())
@@ -200,7 +209,9 @@ def rendered(picture: Any) -> bytes:
 
 
 def cut_labels(picture: Any) -> list[str]:
-    """Return the axes, titles and texts that the edge of the picture cuts, by more than two pixels."""
+    """Return the axes, titles and texts that the edge of the picture cuts, by more than two
+    pixels.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas = FigureCanvasAgg(picture)
@@ -212,11 +223,15 @@ def cut_labels(picture: Any) -> list[str]:
         boxes.append((f"{axes.get_label()}: x", axes.xaxis.get_tightbbox(renderer)))
         boxes.append((f"{axes.get_label()}: y", axes.yaxis.get_tightbbox(renderer)))
     drawn = [(name, box) for name, box in boxes if box is not None and box.width > 0]
-    return [name for name, box in drawn if min(box.x0, box.y0, width - box.x1, height - box.y1) < -2]
+    return [
+        name for name, box in drawn if min(box.x0, box.y0, width - box.x1, height - box.y1) < -2
+    ]
 
 
 def names_beside(axes: Axes) -> bool:
-    """Return whether curves have their names beside them, dots below them, or colours on a colour bar."""
+    """Return whether curves have their names beside them, dots below them, or colours on a
+    colour bar.
+    """
     words = any(text.get_text().isalpha() for text in axes.get_xticklabels())
     return bool(axes.texts) or words or axes.get_label() == "<colorbar>"
 
@@ -232,13 +247,19 @@ def test_drawing_gives_a_labelled_figure(name: str) -> None:
     assert_same(measured(name), before)
     panels = [axes for axes in picture.axes if axes.get_label() != "<colorbar>"]
     assert panels and len({axes.get_label() for axes in panels}) == len(panels)
-    curves = [axes for axes in panels if not any(isinstance(part, QuadMesh) for part in axes.collections)]
+    curves = [
+        axes for axes in panels if not any(isinstance(part, QuadMesh) for part in axes.collections)
+    ]
     assert all(axes.get_xlabel() or picture.get_supxlabel() for axes in curves)
     assert all(axes.get_ylabel() or picture.get_supylabel() for axes in curves)
-    assert picture.legends or any(axes.get_legend() is not None or names_beside(axes) for axes in picture.axes)
+    assert picture.legends or any(
+        axes.get_legend() is not None or names_beside(axes) for axes in picture.axes
+    )
     assert cut_labels(picture) == []
     # Rendering may move panels again, so both pictures are new.
-    assert rendered(registry.figure(name).draw(before)) == rendered(registry.figure(name).draw(before))
+    assert rendered(registry.figure(name).draw(before)) == rendered(
+        registry.figure(name).draw(before)
+    )
 
 
 COMPARED = [name for name in FIGURES if f"{name}_compared" in Plan("smoke").targets(name)]
@@ -247,7 +268,9 @@ COMPARED = [name for name in FIGURES if f"{name}_compared" in Plan("smoke").targ
 @pytest.mark.parametrize("name", COMPARED)
 @pytest.mark.usefixtures("same_global_style")
 def test_all_runs_and_published_numbers_are_compared(name: str) -> None:
-    """Every published number is an open mark, and every run of a series that the figure draws a line or points."""
+    """Every published number is an open mark, and every run of a series that the figure draws a
+    line or points.
+    """
     published = published_curves.load(name)
     table, one = measured(name), registry.figure(name)
     picture = compared.draw(one.draw(table), table, published)
@@ -255,13 +278,26 @@ def test_all_runs_and_published_numbers_are_compared(name: str) -> None:
     artists: list[Any] = [artist for artist in picture.findobj() if artist.get_gid()]
     if published is not None:
         for series, rows in published.groupby("series"):
-            marks = [artist.get_offsets() for artist in artists if artist.get_gid() == f"published {series}"]
-            assert sorted(map(tuple, np.concatenate(marks))) == sorted(zip(rows["x"], rows["y"], strict=True))
-        assert set(published["series"]) <= {artist.get_gid() for artist in artists}  # our curves have the same names
+            marks = [
+                artist.get_offsets()
+                for artist in artists
+                if artist.get_gid() == f"published {series}"
+            ]
+            assert sorted(map(tuple, np.concatenate(marks))) == sorted(
+                zip(rows["x"], rows["y"], strict=True)
+            )
+        assert set(published["series"]) <= {
+            artist.get_gid() for artist in artists
+        }  # our curves have the same names
     if one.draws_one_run:
-        drawn = {style.series for axes in one.draw(table).axes for style, *_ in compared.series_of(axes)}
+        drawn = {
+            style.series for axes in one.draw(table).axes for style, *_ in compared.series_of(axes)
+        }
         assert len(picture.axes) == len(drawn)
-        seeds, runs = table.runs["seed"].nunique(), [artist for artist in artists if artist.get_gid() == "runs"]
+        seeds, runs = (
+            table.runs["seed"].nunique(),
+            [artist for artist in artists if artist.get_gid() == "runs"],
+        )
         lines = [artist for artist in runs if hasattr(artist, "get_xydata")]
         assert len(lines) == seeds * len(drawn) or sum(len(part.get_offsets()) for part in runs) > 0
     assert len(rendered(picture)) > 1000
@@ -275,14 +311,19 @@ def test_the_picture_depends_on_the_table(name: str) -> None:
     for part in (0.3, 0.6):
         table = copied(measured(name))
         for axes in draw(measured(name)).axes:
-            for frame, columns in ((table.runs, ["value"]), (table.curves, ["value", "band_low", "band_high"])):
+            for frame, columns in (
+                (table.runs, ["value"]),
+                (table.curves, ["value", "band_low", "band_high"]),
+            ):
                 frame.loc[frame["panel"] == axes.get_label(), columns] = value_at(axes, part)
         pictures.append(rendered(draw(table)))
     assert pictures[0] != pictures[1]
 
 
 def value_at(axes: Axes, part: float) -> float:
-    """Return the value at a fraction of the height of the axes; for a heat map, at a fraction of its colour range."""
+    """Return the value at a fraction of the height of the axes; for a heat map, at a fraction of
+    its colour range.
+    """
     for mesh in axes.collections:
         if isinstance(mesh, QuadMesh):
             low, high = mesh.get_clim()
@@ -303,7 +344,11 @@ def test_every_published_point_is_measured_and_every_panel_has_a_distance(name: 
             frame = table.runs if kind == "scatter" else table.curves
             ours = frame[(frame["panel"] == panel) & (frame["series"] == series)]
             ours = ours[(ours["observable"] == observable) | (observable == "")]
-            measured_x, wanted = (ours["colour"], points["c"]) if kind == "scatter" else (ours["x"], points["x"])
+            measured_x, wanted = (
+                (ours["colour"], points["c"]) if kind == "scatter" else (ours["x"], points["x"])
+            )
             tolerance = published_curves.X_TOLERANCE
-            missing = [x for x in wanted if not np.isclose(measured_x, x, rtol=0, atol=tolerance).any()]
+            missing = [
+                x for x in wanted if not np.isclose(measured_x, x, rtol=0, atol=tolerance).any()
+            ]
             assert not missing, (panel, series, missing)

@@ -1,6 +1,8 @@
-"""Every bound of every claim can fail: the violation planted for it contradicts it, and its control does not.
+"""Every bound of every claim can fail: the violation planted for it contradicts it, and its control
+does not.
 
-The tests do not depend on how well a claim holds in the figure: they judge short trainings or constructed weights.
+The tests do not depend on how well a claim holds in the figure: they judge short trainings or
+constructed weights.
 """
 
 import json
@@ -25,20 +27,30 @@ def shown() -> Any:
 
 @every_paper
 def test_every_bound_of_a_paper_has_a_violation(key: str) -> None:
-    bounds = {claim.id: {bound.observable for bound in claim.bounds} for claim in ledger.of_paper(key).claims}
+    bounds = {
+        claim.id: {bound.observable for bound in claim.bounds}
+        for claim in ledger.of_paper(key).claims
+    }
     assert {claim: set(parts) for claim, parts in planted.tables()[key].PLANTED.items()} == bounds
 
 
 def test_the_pages_show_the_violations() -> None:
     """`python -m tests.planted` writes the list again."""
-    found = {claim: {observable: one["what"] for observable, one in parts.items()} for claim, parts in shown().items()}
+    found = {
+        claim: {observable: one["what"] for observable, one in parts.items()}
+        for claim, parts in shown().items()
+    }
     assert found == planted.listed()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("key", "claim", "observable"), list(planted.cases()))
-def test_a_violation_is_contradicted_and_its_control_is_not(key: str, claim: str, observable: str) -> None:
-    outcome, _ = planted.judged(key, claim, observable, planted.tables()[key].PLANTED[claim][observable])
+def test_a_violation_is_contradicted_and_its_control_is_not(
+    key: str, claim: str, observable: str
+) -> None:
+    outcome, _ = planted.judged(
+        key, claim, observable, planted.tables()[key].PLANTED[claim][observable]
+    )
     part, control = planted.estimates(key, claim, observable)
     assert outcome != SUPPORTED and part.outcome == CONTRADICTED, part
     assert control.outcome != CONTRADICTED, control

@@ -1,4 +1,6 @@
-"""Bad input is refused in one line that names it, before any job runs; nothing in data or config is executed."""
+"""Bad input is refused in one line that names it, before any job runs; nothing in data or config
+is executed.
+"""
 
 import dataclasses
 import json
@@ -31,7 +33,9 @@ from icl.pipeline.plan import Plan
 from icl.pipeline.run import run
 from icl.report import command_line
 
-CONFIG = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8")) | {"scale": "smoke"}
+CONFIG = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8")) | {
+    "scale": "smoke"
+}
 HOSTILE = 'it\'s "$(touch canary)" `touch canary`; touch canary | tee canary > canary & {log} {{x}} \\\ntouch canary\n#'
 
 
@@ -67,14 +71,23 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"seeds": -1}, "seeds = -1: must be a whole number"),
     (of_li(batch="012"), "batch (B) = '012': must be a whole number"),
     ({"variant": "fast"}, "variant = 'fast': names a set of constants, but none is given"),
-    ({"constants": "li_icl:{batch:3}"}, "constants 'li_icl:{batch:3}': YAML needs a space after each colon"),
+    (
+        {"constants": "li_icl:{batch:3}"},
+        "constants 'li_icl:{batch:3}': YAML needs a space after each colon",
+    ),
     (of_li(**{"batch:3": ""}), "YAML needs a space after each colon"),
-    ({"constants": {"li_icl": 3}}, "constants {'li_icl': 3}: not of the form {model: {constant: value}}"),
+    (
+        {"constants": {"li_icl": 3}},
+        "constants {'li_icl': 3}: not of the form {model: {constant: value}}",
+    ),
     ({"constants": {"li_ilc": {"batch": "3"}}}, "constants of li_ilc: no such model; try li_icl"),
     (of_li(batch=None), "config constants.li_icl.batch: None is no number, text, true or false"),
     (of_li(batch=[[1]]), "config constants.li_icl.batch: [1] is no number, text"),
     # Snakemake passes nested values as text.
-    (of_li(relevant_fraction="1.2"), "relevant_fraction (alpha) = 1.2: must be above 0 and at most 1"),
+    (
+        of_li(relevant_fraction="1.2"),
+        "relevant_fraction (alpha) = 1.2: must be above 0 and at most 1",
+    ),
     (of_li(relevant_patterns="7"), "relevant_patterns (M_1) = 7: must be at least"),
     (of_li(batch="-3"), "batch (B) = -3: must be at least 1"),
     (of_li(batch="1_0"), "batch (B) = '1_0': must be a whole number"),
@@ -84,14 +97,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (of_li(batch=["1", "2"]), "batch (B) = (1, 2): must be a whole number"),
     (of_li(pattern_norm="fast"), "pattern_norm (beta) = 'fast': must be a number, above 0"),
     (of_li(pattern_norm="-nan"), "pattern_norm (beta) = nan: must be finite, above 0"),
-    (of_li(pattern_nrom="0.3"), "constant li_icl.pattern_nrom: no such constant; did you mean pattern_norm"),
+    (
+        of_li(pattern_nrom="0.3"),
+        "constant li_icl.pattern_nrom: no such constant; did you mean pattern_norm",
+    ),
     (of_li(seed="3"), "constant seed = 3: li_icl has no such constant"),
     *(({place: HOSTILE}, f"{place} = ") for place in ("scale", "shards", "variant")),
     ({HOSTILE: 1}, "config: has no key"),
     ({"constants": {HOSTILE: {"batch": 3}}}, "no such model"),
     (of_li(**{HOSTILE: 3}), "has no such constant"),
     (of_li(batch=HOSTILE), "must be a whole number"),
-    ({"constants": {"ahn_linear": {"spectrum": ["1", HOSTILE]}}}, "must be a list of finite numbers"),
+    (
+        {"constants": {"ahn_linear": {"spectrum": ["1", HOSTILE]}}},
+        "must be a list of finite numbers",
+    ),
     ({"constants": {"ahn_linear": {"method": HOSTILE}}}, "must be one of"),
 ]
 
@@ -104,8 +123,12 @@ def test_a_bad_config_is_refused(given: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["train", "measure", "judge", "draw"])
-@pytest.mark.parametrize("name", ["figure9/li_icl/../../x", "figure9/li_icl/1of1", "../figure9", "figure9 --help"])
-def test_a_job_takes_no_name_that_is_not_in_the_plan(kind: str, name: str, tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    "name", ["figure9/li_icl/../../x", "figure9/li_icl/1of1", "../figure9", "figure9 --help"]
+)
+def test_a_job_takes_no_name_that_is_not_in_the_plan(
+    kind: str, name: str, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConstantError, match="figure9"):
         run(Plan("smoke"), kind, name)
@@ -116,7 +139,10 @@ def test_a_job_takes_no_name_that_is_not_in_the_plan(kind: str, name: str, tmp_p
 
 @pytest.mark.parametrize("text", ["0.3", "3e-1", "+.3", 0.3, "0.30"])
 def test_text_and_numbers_mean_the_same(text: object) -> None:
-    assert planned(CONFIG | of_li(relevant_fraction=text)).sweep("li_icl").configs[0].relevant_fraction == 0.3
+    assert (
+        planned(CONFIG | of_li(relevant_fraction=text)).sweep("li_icl").configs[0].relevant_fraction
+        == 0.3
+    )
     spectrum = [text, "1", 1, "5e-1", 0.5]
     made = planned(CONFIG | {"constants": {"ahn_linear": {"spectrum": spectrum}}})
     assert made.sweep("ahn_sparse_1").configs[0].spectrum == (0.3, 1.0, 1.0, 0.5, 0.5)
@@ -127,43 +153,75 @@ def test_text_and_numbers_mean_the_same(text: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["yes", "Off", "012", "0o17", "0x1f", "0b1", "1_0", "1:30", "1_0.5", ".inf", "1e999", "="]
+    "word",
+    ["yes", "Off", "012", "0o17", "0x1f", "0b1", "1_0", "1:30", "1_0.5", ".inf", "1e999", "="],
 )
 def test_a_word_with_two_meanings_is_refused_and_a_quoted_one_is_text(word: str) -> None:
-    with pytest.raises(ConstantError, match=rf"^--set: line 1: {re.escape(repr(word))} could mean another value"):
+    with pytest.raises(
+        ConstantError, match=rf"^--set: line 1: {re.escape(repr(word))} could mean another value"
+    ):
         plain_yaml.load(f"a: {word}", "--set")
     assert plain_yaml.load(f"a: '{word}'\n{word}: b") == {"a": word, word: "b"}
 
 
-@pytest.mark.parametrize(("text", "problem"), [
-    ("a: 1\nb: 2\n'a': 3", "line 3: the key 'a' is repeated"), ("[{a: 1, a: 1}]", "line 1: the key 'a' is repeated"),
-    ("a: !!str 12", "the tag"), ("a: !!set {b}", "the tag"), ("<<: {a: 1}", "not merged"), ("{? [a]: 1}", "a key"),
-    ("&a {b: *a}", "an alias"), ("a: 1\n---\nb: 2", "is no YAML"), ("[" * 9999 + "]" * 9999, "is no YAML"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: 1\nb: 2\n'a': 3", "line 3: the key 'a' is repeated"),
+        ("[{a: 1, a: 1}]", "line 1: the key 'a' is repeated"),
+        ("a: !!str 12", "the tag"),
+        ("a: !!set {b}", "the tag"),
+        ("<<: {a: 1}", "not merged"),
+        ("{? [a]: 1}", "a key"),
+        ("&a {b: *a}", "an alias"),
+        ("a: 1\n---\nb: 2", "is no YAML"),
+        ("[" * 9999 + "]" * 9999, "is no YAML"),
+    ],
+)
 def test_a_text_that_hides_something_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ConstantError, match=problem):
         plain_yaml.load(text)
 
 
 def test_every_number_means_the_same_in_yaml_and_in_the_config() -> None:
-    words = {"3": 3, "-0": 0, "1e3": 1000.0, "1.0e-6": 1e-6, ".5": 0.5, "5.": 5.0, "+2": 2, "true": True, "0.30": 0.3}
+    words = {
+        "3": 3,
+        "-0": 0,
+        "1e3": 1000.0,
+        "1.0e-6": 1e-6,
+        ".5": 0.5,
+        "5.": 5.0,
+        "+2": 2,
+        "true": True,
+        "0.30": 0.3,
+    }
     for word, value in words.items():
         assert plain_yaml.load(word) == plain_yaml.number(word) == value
     told = plain_yaml.load("[2026-11-22, nan, NA, ~, &a [b], *a]")
     assert told == ["2026-11-22", "nan", "NA", None, ["b"], ["b"]]
 
 
-@pytest.mark.parametrize(("words", "entries", "problem"), [
-    (["--config=seeds=2", "--config", "scale=smoke"], [], "--config: is given twice"),
-    (["figure9", "--workflow-profile", "profiles/slrum"], [], "profile 'profiles/slrum': no such profile; try"),
-    (["figure9", "--workflow-profile=slrum"], [], "profile 'slrum': no such profile; try"),
-    (["-Cseeds=2", "-n", "-C", "scale=smoke"], [], "--config: is given twice"),
-    (["-nC", "seeds=2", "--config", "scale=smoke"], [], "--config: is given twice"),
-    ([], ["seeds=2", "seeds=3"], "--config seeds=2: the key 'seeds' is repeated"),
-    ([], ["seeds=1_0"], "'1_0' could mean another value"), ([], ["seeds=012"], "'012' could mean"),
-    ([], ["constants={li_icl: {batch: 3, batch: 4}}"], "the key 'batch' is repeated"),
-])  # fmt: skip
-def test_a_config_that_snakemake_reads_otherwise_is_refused(words: list[str], entries: list[str], problem: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "entries", "problem"),
+    [
+        (["--config=seeds=2", "--config", "scale=smoke"], [], "--config: is given twice"),
+        (
+            ["figure9", "--workflow-profile", "profiles/slrum"],
+            [],
+            "profile 'profiles/slrum': no such profile; try",
+        ),
+        (["figure9", "--workflow-profile=slrum"], [], "profile 'slrum': no such profile; try"),
+        (["-Cseeds=2", "-n", "-C", "scale=smoke"], [], "--config: is given twice"),
+        (["-nC", "seeds=2", "--config", "scale=smoke"], [], "--config: is given twice"),
+        ([], ["seeds=2", "seeds=3"], "--config seeds=2: the key 'seeds' is repeated"),
+        ([], ["seeds=1_0"], "'1_0' could mean another value"),
+        ([], ["seeds=012"], "'012' could mean"),
+        ([], ["constants={li_icl: {batch: 3, batch: 4}}"], "the key 'batch' is repeated"),
+    ],
+)
+def test_a_config_that_snakemake_reads_otherwise_is_refused(
+    words: list[str], entries: list[str], problem: str
+) -> None:
     with pytest.raises(ConstantError, match=re.escape(problem)):
         check_typed(words, entries, [])
 
@@ -173,15 +231,29 @@ def test_repeated_keys_in_any_file_are_refused_with_its_name(tmp_path: Path) -> 
         (tmp_path / name).write_text(text)
         with pytest.raises(ConstantError, match=rf"{name}: line \d: the key 'seeds' is repeated"):
             check_typed([], [], [tmp_path / name])
-    check_typed(["--configfile", "x"], ["against=a: b", "variant=yes", "scale=smoke"], [ROOT / "workflow/config.yaml"])
+    check_typed(
+        ["--configfile", "x"],
+        ["against=a: b", "variant=yes", "scale=smoke"],
+        [ROOT / "workflow/config.yaml"],
+    )
 
 
 # Anything at all
 
 EXTREME = [2**53, 10**400, 5e-324, "true", "NaN", "1e999", "9" * 5000, "\x00"]
-scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(EXTREME) | st.text(max_size=12)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(EXTREME)
+    | st.text(max_size=12)
+)
 anything = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
 )
 CONSTANTS = {
     sweep.model.name: (name, dataclasses.asdict(sweep.configs[0]) | dataclasses.asdict(sweep.test))
@@ -204,7 +276,9 @@ def test_any_constants_are_planned_or_refused(model: str, scale: str, data: st.D
     name, defaults = CONSTANTS[model]
     names = data.draw(st.lists(st.sampled_from(sorted(defaults)), min_size=1, max_size=2))
     near = {name: [2 * v, -v, v + 1] for name, v in defaults.items() if type(v) in (int, float)}
-    values = {name: data.draw(anything | st.sampled_from(near.get(name, EXTREME))) for name in names}
+    values = {
+        name: data.draw(anything | st.sampled_from(near.get(name, EXTREME))) for name in names
+    }
     try:
         made = figures.sweeps(name, scale, {model: values})
         assert figures.note(name, scale, {model: values})
@@ -220,10 +294,20 @@ def weights_file(path: Path, header: object, numbers: bytes) -> None:
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.dictionaries(st.sampled_from(["weights/W", "dtype", "shape", "data_offsets"]), anything), anything)
-def test_any_well_formed_header_is_one_of_weights_or_refused(tmp_path: Path, other: dict[str, Any], about: Any) -> None:
-    path, entry = tmp_path / "0of1.safetensors", {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}
-    weights_file(path, {"weights/W": entry | other, "__metadata__": {"icl": json.dumps(about)}}, bytes(8))
+@given(
+    st.dictionaries(st.sampled_from(["weights/W", "dtype", "shape", "data_offsets"]), anything),
+    anything,
+)
+def test_any_well_formed_header_is_one_of_weights_or_refused(
+    tmp_path: Path, other: dict[str, Any], about: Any
+) -> None:
+    path, entry = (
+        tmp_path / "0of1.safetensors",
+        {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]},
+    )
+    weights_file(
+        path, {"weights/W": entry | other, "__metadata__": {"icl": json.dumps(about)}}, bytes(8)
+    )
     with pytest.raises(ReadError, match=r"0of1\.safetensors: .*delete it and run again$"):
         runs.load(path, Plan("smoke").shard("li_icl", "0of2"))
     assert state.load_state(path, "abc") is None
@@ -234,29 +318,52 @@ CELLS = st.sampled_from([["a", None], [1, 2], [1.5, None], [True, False], [{"a":
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.sampled_from(list(table.MEASURED)) | st.text(max_size=5), CELLS))
-def test_any_frame_is_refused_or_meets_the_contract(tmp_path: Path, cells: dict[str, list[Any]]) -> None:
+def test_any_frame_is_refused_or_meets_the_contract(
+    tmp_path: Path, cells: dict[str, list[Any]]
+) -> None:
     """Columns of other names and types, with a right checksum."""
-    path, good = tmp_path / "t.parquet", {"table": ["runs", "curves"], "observable": ["o", "o"], "value": [1.0, 2.0]}
-    table.write_plain(path, pd.DataFrame(good | cells), {"format": "icl-table", "figure": "figure0", "scale": "smoke"})
+    path, good = (
+        tmp_path / "t.parquet",
+        {"table": ["runs", "curves"], "observable": ["o", "o"], "value": [1.0, 2.0]},
+    )
+    table.write_plain(
+        path,
+        pd.DataFrame(good | cells),
+        {"format": "icl-table", "figure": "figure0", "scale": "smoke"},
+    )
     try:
         table.validate(table.read(path)[0])
     except ReadError as error:
-        assert str(error).startswith(f"{path}: ") and str(error).endswith("; delete it and run again")
+        assert str(error).startswith(f"{path}: ") and str(error).endswith(
+            "; delete it and run again"
+        )
 
 
-def test_a_table_that_decodes_to_more_than_any_result_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    """Files of a few hundred kilobytes: numbers that decode to 240 MB, and one text for rows of 5 GB."""
+def test_a_table_that_decodes_to_more_than_any_result_is_refused_before_it_is_read(
+    tmp_path: Path,
+) -> None:
+    """Files of a few hundred kilobytes: numbers that decode to 240 MB, and one text for rows of
+    5 GB.
+    """
     numbers, texts = tmp_path / "numbers.parquet", tmp_path / "texts.parquet"
-    part = pa.table({"value": pa.array([0.0]).take(pa.array([0] * 1_000_000))}, metadata={b"icl": b"{}"})
+    part = pa.table(
+        {"value": pa.array([0.0]).take(pa.array([0] * 1_000_000))}, metadata={b"icl": b"{}"}
+    )
     with pq.ParquetWriter(numbers, part.schema) as writer:
         for _ in range(30):
             writer.write_table(part)
-    repeated = pa.DictionaryArray.from_arrays(pa.array([0] * 5000, pa.int32()), pa.array(["x" * 1_000_000]))
-    pq.write_table(pa.table({"series": repeated}, metadata={b"icl": b"{}"}), texts, store_schema=False)
+    repeated = pa.DictionaryArray.from_arrays(
+        pa.array([0] * 5000, pa.int32()), pa.array(["x" * 1_000_000])
+    )
+    pq.write_table(
+        pa.table({"series": repeated}, metadata={b"icl": b"{}"}), texts, store_schema=False
+    )
     for path in (numbers, texts):
         assert path.stat().st_size < 1_000_000
         before = pa.total_allocated_bytes()
-        with pytest.raises(ReadError, match=f"^{path}: holds .* more than any table; delete it and run again$"):
+        with pytest.raises(
+            ReadError, match=f"^{path}: holds .* more than any table; delete it and run again$"
+        ):
             table.read(path)
         assert pa.total_allocated_bytes() - before < 50_000_000
 
@@ -275,18 +382,29 @@ class Payload:
 
 
 def test_a_pickle_is_never_unpickled(tmp_path: Path) -> None:
-    """As weights, in their metadata and types, as cells, as an extension type of a column, and as a record."""
+    """As weights, in their metadata and types, as cells, as an extension type of a column, and
+    as a record.
+    """
     canary = tmp_path / "canary"
     payload = pickle.dumps(Payload(canary))
     torch.save({"W": Payload(canary)}, tmp_path / "torch.safetensors")
     entry = {"dtype": payload.hex(), "shape": [1], "data_offsets": [0, 4]}
-    weights_file(tmp_path / "type.safetensors", {"W": entry, "__metadata__": {"icl": payload.hex()}}, bytes(4))
+    weights_file(
+        tmp_path / "type.safetensors",
+        {"W": entry, "__metadata__": {"icl": payload.hex()}},
+        bytes(4),
+    )
     save_file({"W": torch.zeros(2)}, tmp_path / "metadata.safetensors", {"icl": payload.hex()})
-    hidden = {b"ARROW:extension:name": b"arrow.py_extension_type", b"ARROW:extension:metadata": payload}
+    hidden = {
+        b"ARROW:extension:name": b"arrow.py_extension_type",
+        b"ARROW:extension:metadata": payload,
+    }
     for name, metadata in (("cells", None), ("type", hidden)):
         field = pa.field("series", pa.binary(), metadata=metadata)
         schema = pa.schema([field], metadata={b"icl": b"{}", b"pandas": payload})
-        pq.write_table(pa.Table.from_arrays([pa.array([payload])], schema=schema), tmp_path / f"{name}.parquet")
+        pq.write_table(
+            pa.Table.from_arrays([pa.array([payload])], schema=schema), tmp_path / f"{name}.parquet"
+        )
     (tmp_path / "record.json").write_bytes(payload)
     readers = {".parquet": table.read, ".json": lambda path: records.read(path, "verdicts")}
     for path in sorted(tmp_path.glob("*.*")):
@@ -326,25 +444,33 @@ BOUNDS = {
     "{observable: o}": "claim A: observable 'o' has no bound",
     "{observable: o, at_least: 2, equals: 1}": "claim A: observable 'o' cannot equal 1.0 within",
     "{observable: o, at_least: 2, statistic: share}": "is a share, its bound is not within 0 and 1",
-    f"{BOUND}, {{observable: o, at_most: 1, statistic: exact}}": "'o' is declared twice, as mean and as exact",
+    f"{BOUND}, {{observable: o, at_most: 1, statistic: exact}}": "'o' is declared twice, as mean "
+    "and as exact",
 }
 
 
-@pytest.mark.parametrize(("text", "message"), [*FILES.items(), *((PAPER % (CLAIM % b), m) for b, m in BOUNDS.items())])
+@pytest.mark.parametrize(
+    ("text", "message"), [*FILES.items(), *((PAPER % (CLAIM % b), m) for b, m in BOUNDS.items())]
+)
 def test_a_wrong_ledger_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "li2024" / "claims.yaml"
     path.parent.mkdir()
     path.write_text(text)
     with pytest.raises(ledger.LedgerError) as error:
         ledger.read(path)
-    assert str(error.value).startswith(f"{path}: ") and message in str(error.value) and not Path("canary").exists()
+    assert (
+        str(error.value).startswith(f"{path}: ")
+        and message in str(error.value)
+        and not Path("canary").exists()
+    )
 
 
 # Files that systems and editors leave
 
 
 @pytest.mark.parametrize(
-    "name", ["._a.py", ".#a.py", "a (copy).py", "a-1.py", "1a.py", "class.py", "b.c/__init__.py", "d.py/x"]
+    "name",
+    ["._a.py", ".#a.py", "a (copy).py", "a-1.py", "1a.py", "class.py", "b.c/__init__.py", "d.py/x"],
 )
 def test_a_file_without_a_module_name_is_not_read_but_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
@@ -374,17 +500,25 @@ def test_every_command_works_beside_such_files(tmp_path: Path) -> None:
     (folder / "li2024 copy").mkdir()
     (folder / "li2024 copy/__init__.py").touch()
     for done in (workflow("-n", "figure9"), workflow.run([sys.executable, "-m", "icl", "list"])):
-        assert done.returncode == 0 and done.stdout.count("'papers/li2024/._patterns.py'") == 1, done.stdout
+        assert done.returncode == 0 and done.stdout.count("'papers/li2024/._patterns.py'") == 1, (
+            done.stdout
+        )
 
 
 # Through Snakemake; these are not dry runs: if the input was accepted, a training would start
 
 
 def refusal(workflow: Workflow, *arguments: str) -> str:
-    """Return the last line of Snakemake's refusal, which comes before any result and without a traceback."""
+    """Return the last line of Snakemake's refusal, which comes before any result and without a
+    traceback.
+    """
 
     def there() -> list[Path]:
-        return sorted(p for p in workflow.folder.rglob("*") if not {".snakemake", "__pycache__"} & set(p.parts))
+        return sorted(
+            p
+            for p in workflow.folder.rglob("*")
+            if not {".snakemake", "__pycache__"} & set(p.parts)
+        )
 
     before, done = there(), workflow(*arguments)
     assert done.returncode != 0 and there() == before
@@ -398,16 +532,30 @@ def refusal(workflow: Workflow, *arguments: str) -> str:
     ("typed", "message"),
     [
         (["figure9", "--config", "scale=huge"], "scale = 'huge'"),
-        (["figure9", "--config", "constants={li_icl: {batch: 1_0}}"], "line 1: '1_0' could mean another value"),
-        (["figure12", "--config", "constants={li_icl: {batch: 9}}"], "li_icl.batch = 9: changes nothing in figure12"),
+        (
+            ["figure9", "--config", "constants={li_icl: {batch: 1_0}}"],
+            "line 1: '1_0' could mean another value",
+        ),
+        (
+            ["figure12", "--config", "constants={li_icl: {batch: 9}}"],
+            "li_icl.batch = 9: changes nothing in figure12",
+        ),
         (["figure9", "-Cseeds=2", "--config=scale=smoke"], "--config: is given twice"),
         (["figure9", "--config", "seeds=1_0"], "'1_0' could mean another value"),
         (["figüre9"], "target 'figüre9': no such target; try figure9"),
-        (["results/paper/x/figure9.parquet"], "not in laptop, the folder of this config; add --config scale=paper"),
-        (["figures/smoke@x/figure9.png", "--config", "scale=smoke"], "is not in smoke, the folder of this config"),
+        (
+            ["results/paper/x/figure9.parquet"],
+            "not in laptop, the folder of this config; add --config scale=paper",
+        ),
+        (
+            ["figures/smoke@x/figure9.png", "--config", "scale=smoke"],
+            "is not in smoke, the folder of this config",
+        ),
     ],
-)  # fmt: skip
-def test_bad_words_stop_the_workflow(shared_workflow: Workflow, typed: list[str], message: str) -> None:
+)
+def test_bad_words_stop_the_workflow(
+    shared_workflow: Workflow, typed: list[str], message: str
+) -> None:
     assert message in refusal(shared_workflow, *typed)
 
 
@@ -421,7 +569,10 @@ def test_a_folder_that_cannot_be_used_is_named(
     rules = workflow.folder / "workflow/rules/figures.smk"
     text = rules.read_text()
     rules.write_text(text.replace("in PLAN.targets(name):", 'in [*PLAN.targets(name), "verify"]:'))
-    assert refusal(workflow, "figure9") == "target verify: two targets have this name; rename the figure or alias"
+    assert (
+        refusal(workflow, "figure9")
+        == "target verify: two targets have this name; rename the figure or alias"
+    )
     rules.write_text(text)
     module = workflow.folder / "icl.py"
     module.write_text("raise ModuleNotFoundError('No module named icl', name='icl')\n")
@@ -434,16 +585,22 @@ def test_a_folder_that_cannot_be_used_is_named(
     lock.unlink(missing_ok=True)
     other.write_text("kept")
     lock.symlink_to(other)
-    assert "icl.lock: is a link or a folder" in workflow("figure9", "--config", "scale=smoke").stdout
+    assert (
+        "icl.lock: is a link or a folder" in workflow("figure9", "--config", "scale=smoke").stdout
+    )
     assert other.read_text() == "kept"
     lock.unlink()
     with mounted(workflow.folder / "results", "ro"):
-        assert "folder results: cannot be written" in refusal(workflow, "figure9", "--config", "scale=smoke")
+        assert "folder results: cannot be written" in refusal(
+            workflow, "figure9", "--config", "scale=smoke"
+        )
 
 
 @pytest.mark.slow
 def test_texts_in_the_config_reach_no_shell(tmp_path: Path) -> None:
-    """Hostile words stop the workflow; a hostile folder and lists of numbers reach a job as they are."""
+    """Hostile words stop the workflow; a hostile folder and lists of numbers reach a job as they
+    are.
+    """
     workflow = Workflow(tmp_path / HOSTILE.translate(str.maketrans("", "", "{}/")))
     use = ("--replace-workflow-config", "--configfile", "hostile.json")
 
@@ -463,5 +620,11 @@ def test_texts_in_the_config_reach_no_shell(tmp_path: Path) -> None:
     done = workflow(weights, "report_now", *use)
     assert done.returncode == 0, done.stdout
     assert (workflow.folder / "results/smoke@hostile/report.html").is_file()
-    assert runs.metadata(workflow.folder / weights)["sweep"]["common"]["spectrum"] == [1.0, 0.5, 0.5, 0.25, 0.25]
+    assert runs.metadata(workflow.folder / weights)["sweep"]["common"]["spectrum"] == [
+        1.0,
+        0.5,
+        0.5,
+        0.25,
+        0.25,
+    ]
     assert [path for path in tmp_path.rglob("*") if path.name.startswith("canary")] == []

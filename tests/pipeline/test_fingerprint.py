@@ -1,4 +1,6 @@
-"""The fingerprint of a job depends on the meaning of all code and data that it reads, and on nothing else."""
+"""The fingerprint of a job depends on the meaning of all code and data that it reads, and on
+nothing else.
+"""
 
 import ast
 import shutil
@@ -24,7 +26,9 @@ KINDS = ("train", "measure", "draw", "judge")
 
 
 def fingerprint_of(kind: str, figure: str) -> str:
-    """Return what Snakemake compares to decide whether the job is due; the training is the figure's first."""
+    """Return what Snakemake compares to decide whether the job is due; the training is the
+    figure's first.
+    """
     if kind == "train":
         return PLAN.training_fingerprint(PLAN.shard(*PLAN.shards_of(figure)[0]))
     by_kind = {
@@ -47,7 +51,12 @@ def read_by(kind: str, figure: str) -> set[Path]:
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Yield a copy of the sources, which the plan reads instead of ours."""
     root = tmp_path_factory.mktemp("tree")
-    shutil.copytree(ROOT / "src", root, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"), dirs_exist_ok=True)
+    shutil.copytree(
+        ROOT / "src",
+        root,
+        ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"),
+        dirs_exist_ok=True,
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fingerprint, "PACKAGE", root / "icl")
         patch.setattr(folders, "PAPERS", root / "icl/papers")
@@ -83,22 +92,32 @@ def edited(source: bytes, changes: bool, where: int) -> bytes:
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     if changes and names:
         names[where % len(names)].id += "_"
-    return b"# A comment.\n" + ast.unparse(tree).encode() + (b"\nadded = 1\n" if changes and not names else b"")
+    return (
+        b"# A comment.\n"
+        + ast.unparse(tree).encode()
+        + (b"\nadded = 1\n" if changes and not names else b"")
+    )
 
 
 @settings(max_examples=150)
-@given(st.sampled_from(KINDS), st.sampled_from(PLAN.figures), st.booleans(), st.booleans(), st.data())
+@given(
+    st.sampled_from(KINDS), st.sampled_from(PLAN.figures), st.booleans(), st.booleans(), st.data()
+)
 def test_a_change_of_meaning_makes_due_the_jobs_that_read_the_file_and_no_other(
     tree: Path, kind: str, figure: str, own: bool, changes: bool, data: st.DataObject
 ) -> None:
     """Other comments, docstrings and annotations of functions change no fingerprint."""
     read = read_by(kind, figure)
-    files = sorted(path for path in tree.rglob("*.*") if path.name != "claims.yaml" and (path in read) is own)
+    files = sorted(
+        path for path in tree.rglob("*.*") if path.name != "claims.yaml" and (path in read) is own
+    )
     path, where = data.draw(st.sampled_from(files)), data.draw(st.integers(0, 10**6))
     whole, before = path.read_bytes(), fingerprint_of(kind, figure)
     try:
         path.write_bytes(edited(whole, changes, where) if path.suffix == ".py" else whole + b" ")
-        assert (fingerprint_of(kind, figure) != before) is (own and (changes or path.suffix != ".py")), path
+        assert (fingerprint_of(kind, figure) != before) is (
+            own and (changes or path.suffix != ".py")
+        ), path
     finally:
         path.write_bytes(whole)
 
@@ -107,8 +126,12 @@ def test_a_change_of_meaning_makes_due_the_jobs_that_read_the_file_and_no_other(
     ("MKL_CBWR", {"train", "measure", "judge", "draw"}), ("torch", {"train", "measure", "draw"}),
     ("scipy", {"measure", "judge", "draw"}),
 ])  # fmt: skip
-def test_another_arithmetic_makes_due_what_it_can_change(change: str, due: set[str], monkeypatch: Any) -> None:
-    """A setting of the caller, or of `kernels` itself; another version of a library. Undoing it undoes all."""
+def test_another_arithmetic_makes_due_what_it_can_change(
+    change: str, due: set[str], monkeypatch: Any
+) -> None:
+    """A setting of the caller, or of `kernels` itself; another version of a library. Undoing it
+    undoes all.
+    """
     for name, value in kernels.ONE_ORDER.items():
         monkeypatch.setenv(name, value)
     before = {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
@@ -126,13 +149,18 @@ def test_another_arithmetic_makes_due_what_it_can_change(change: str, due: set[s
     assert before == {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
 
 
-def test_a_change_of_arithmetic_is_said_once_and_what_the_caller_sets_always(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_change_of_arithmetic_is_said_once_and_what_the_caller_sets_always(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     for name, value in kernels.ONE_ORDER.items():
         monkeypatch.setenv(name, value)
     assert kernels.notes(tmp_path) == kernels.notes(tmp_path) == []
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
     changed, given = kernels.notes(tmp_path)
-    assert changed.startswith(f"{tmp_path}: MKL_CBWR was AVX2 and is COMPATIBLE;") and "MKL_CBWR=COMPATIBLE" in given
+    assert (
+        changed.startswith(f"{tmp_path}: MKL_CBWR was AVX2 and is COMPATIBLE;")
+        and "MKL_CBWR=COMPATIBLE" in given
+    )
     assert kernels.notes(tmp_path) == [given]
     monkeypatch.setenv("MKL_CBWR", "AVX2")
     assert len(kernels.notes(tmp_path)) == 1 and kernels.notes(tmp_path) == []
@@ -154,11 +182,15 @@ def test_a_new_import_counts_and_the_folder_does_not(tmp_path: Path) -> None:
         module.write("\n\ndef late() -> None:\n    from icl.tasks import linear_dynamics as _\n")
     done = copy.run([sys.executable, "-c", PROBE])
     (importing, other), files = (line.split() for line in done.stdout.splitlines())
-    ours, same = (PLAN.training_fingerprint(PLAN.shard(sweep, "0of2")) for sweep in ("li_icl", "garg"))
+    ours, same = (
+        PLAN.training_fingerprint(PLAN.shard(sweep, "0of2")) for sweep in ("li_icl", "garg")
+    )
     assert other == same and importing != ours
     added = "icl/tasks/linear_dynamics.py"
     assert str(tmp_path / "src" / added) in files
-    assert ROOT / "src" / added not in fingerprint.files("icl.jobs.train", "icl.papers.li2024.one_layer")
+    assert ROOT / "src" / added not in fingerprint.files(
+        "icl.jobs.train", "icl.papers.li2024.one_layer"
+    )
 
 
 # The ledger
@@ -172,21 +204,49 @@ def claim(data: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "due"),
     [
-        (lambda data: claim(data).update(says="Otherwise.", tested="Another word.", not_shown="Nothing."), set()),
-        (lambda data: data["figures"]["figure9"].update(caption="Other.", summary="Other.", aliases=["nine"]), set()),
+        (
+            lambda data: claim(data).update(
+                says="Otherwise.", tested="Another word.", not_shown="Nothing."
+            ),
+            set(),
+        ),
+        (
+            lambda data: data["figures"]["figure9"].update(
+                caption="Other.", summary="Other.", aliases=["nine"]
+            ),
+            set(),
+        ),
         (lambda data: data["figures"]["figure8"].update(observables={"another": "mean"}), set()),
         (lambda data: claim(data)["bounds"][0].update(at_least=-123.0), {"judge"}),
-        (lambda data: claim(data).update(conditions=[{"observable": "margin", "at_least": 0.5}]), {"judge", "measure"}),
+        (
+            lambda data: claim(data).update(conditions=[{"observable": "margin", "at_least": 0.5}]),
+            {"judge", "measure"},
+        ),
         (lambda data: claim(data).update(scales=["paper"]), {"judge"}),
-        (lambda data: data["figures"]["figure9"].update(observables={"another": "mean"}), {"measure"}),
+        (
+            lambda data: data["figures"]["figure9"].update(observables={"another": "mean"}),
+            {"measure"},
+        ),
         (lambda data: data["figures"]["figure9"].update(medians=["another"]), {"measure"}),
     ],
-    ids=["statement", "caption", "another figure", "bound", "condition", "scale", "observable", "median"],
+    ids=[
+        "statement",
+        "caption",
+        "another figure",
+        "bound",
+        "condition",
+        "scale",
+        "observable",
+        "median",
+    ],
 )
 def test_an_edit_of_the_ledger_makes_due_what_depends_on_it(
     tree: Path, change: Callable[[dict[str, Any]], object], due: set[str]
 ) -> None:
-    path, before = tree / "icl/papers/li2024/claims.yaml", {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
+    path, before = (
+        tree / "icl/papers/li2024/claims.yaml",
+        {kind: fingerprint_of(kind, "figure9") for kind in KINDS},
+    )
     whole = path.read_bytes()
     try:
         data = yaml.safe_load(whole)

@@ -14,10 +14,20 @@ from icl.pipeline import environment
 from icl.pipeline.plan import Plan
 
 INHERITED = {
-    "MPLBACKEND": "module://matplotlib_inline.backend_inline", "PYTHONOPTIMIZE": "2", "PYTHONIOENCODING": "ascii",
-    "PYTHONWARNINGS": "error", "PYTHONINSPECT": "1", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "PYTHONUTF8": "0",
-    "HOME": "/dev/null", "LC_ALL": "C", "GIT_DIR": "/nowhere", "NPY_DISABLE_CPU_FEATURES": "AVX2", "PIP_USER": "1",
-}  # fmt: skip
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    "PYTHONOPTIMIZE": "2",
+    "PYTHONIOENCODING": "ascii",
+    "PYTHONWARNINGS": "error",
+    "PYTHONINSPECT": "1",
+    "OMP_NUM_THREADS": "2",
+    "MKL_NUM_THREADS": "2",
+    "PYTHONUTF8": "0",
+    "HOME": "/dev/null",
+    "LC_ALL": "C",
+    "GIT_DIR": "/nowhere",
+    "NPY_DISABLE_CPU_FEATURES": "AVX2",
+    "PIP_USER": "1",
+}
 
 
 def test_the_known_environment_does_not_depend_on_the_callers(tmp_path: Path) -> None:
@@ -26,7 +36,9 @@ def test_the_known_environment_does_not_depend_on_the_callers(tmp_path: Path) ->
     assert home.items() <= settled.items() and "XDG_CACHE_HOME" not in settled
     assert environment.known(settled) == settled
     assert environment.known(INHERITED | home) == settled | {"LC_ALL": "C", "PIP_USER": "1"}
-    assert environment.known(home | {"HOME": "/dev/null/x"})["XDG_CACHE_HOME"] == str(environment.ROOT / ".cache")
+    assert environment.known(home | {"HOME": "/dev/null/x"})["XDG_CACHE_HOME"] == str(
+        environment.ROOT / ".cache"
+    )
 
 
 def test_a_command_runs_in_the_known_environment() -> None:
@@ -38,8 +50,15 @@ with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
 import matplotlib, torch
 print(matplotlib.get_backend(), torch.get_num_threads(), sys.flags.optimize, sys.flags.inspect, sys.stdout.encoding)
 """
-    told = subprocess.run([sys.executable, "-c", code], env=os.environ | INHERITED, capture_output=True, text=True,
-                          cwd=ROOT, stdin=subprocess.DEVNULL, check=False)  # fmt: skip
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | INHERITED,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
     assert told.stdout.split() == ["agg", "1", "0", "0", "utf-8"], told.stderr
 
 
@@ -47,15 +66,27 @@ print(matplotlib.get_backend(), torch.get_num_threads(), sys.flags.optimize, sys
 def test_a_figure_is_the_same_under_any_environment_and_number_of_threads(
     workflow: Workflow, figure9_made: Path
 ) -> None:
-    command = [sys.executable, "-m", "snakemake", "figure9", "--set-threads", "train=2", "--config", "scale=smoke"]
-    # Snakemake itself ends with these; make removes those of Python, and gives it a folder if there is no home.
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "figure9",
+        "--set-threads",
+        "train=2",
+        "--config",
+        "scale=smoke",
+    ]
+    # Snakemake itself ends with these; make removes those of Python, and gives it a folder if there
+    # is no home.
     others = dict.fromkeys(("PYTHONWARNINGS", "PYTHONINSPECT", "NPY_DISABLE_CPU_FEATURES"), "")
     others["HOME"] = os.environ["HOME"]
     process = workflow.start(command, **INHERITED | others)
     output, _ = process.communicate(timeout=900)
     assert process.returncode == 0, output
     for path in Plan("smoke").run_files("figure9"):
-        (ours, _), (theirs, _) = (runs.read_tensors(folder / path) for folder in (workflow.folder, figure9_made))
+        (ours, _), (theirs, _) = (
+            runs.read_tensors(folder / path) for folder in (workflow.folder, figure9_made)
+        )
         assert all((ours[name] == theirs[name]).all() for name in theirs if name != "losses")
 
 
@@ -65,11 +96,15 @@ def icl(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_command_works_from_anywhere_in_the_clone_and_names_it_elsewhere(tmp_path: Path) -> None:
-    assert icl(ROOT / "docs", "verdicts", "figure99").stderr.startswith("figure 'figure99': no such figure")
+    assert icl(ROOT / "docs", "verdicts", "figure99").stderr.startswith(
+        "figure 'figure99': no such figure"
+    )
     for words in (["list"], ["verdicts"], ["new", "figure", "li2024", "a"], ["review", "figure9"]):
         done = icl(tmp_path, *words)
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr == f"{tmp_path}: is not in the clone; run `cd {environment.ROOT}` first\n"
+        assert (
+            done.stderr == f"{tmp_path}: is not in the clone; run `cd {environment.ROOT}` first\n"
+        )
     assert icl(tmp_path, "--help").returncode == 0 and list(tmp_path.iterdir()) == []
 
 
@@ -81,7 +116,9 @@ def unpacked(tmp_path: Path) -> Path:
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "add", "theirs"], check=True)
     subprocess.run([*git, "commit", "-qm", "theirs"], check=True)
-    shutil.copytree(ROOT / "src", tmp_path / "icl/src", ignore=shutil.ignore_patterns("__pycache__", "papers"))
+    shutil.copytree(
+        ROOT / "src", tmp_path / "icl/src", ignore=shutil.ignore_patterns("__pycache__", "papers")
+    )
     return tmp_path / "icl"
 
 
@@ -91,12 +128,18 @@ def test_no_revision_of_another_repository_is_recorded(unpacked: Path, committed
         subprocess.run(["git", "-C", str(unpacked), "add", "."], check=True)
     code = "from icl.core import provenance; about = provenance.about(); print(about['revision'], about['clean'])"
     variables = os.environ | {"PYTHONPATH": str(unpacked / "src")}
-    told = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True
+    )
     assert told.stdout.split() == ["None", "None"]
 
 
 @pytest.mark.skipif(not provenance.is_clone(), reason="not in a clone")
-def test_the_revision_is_that_of_the_clone_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+def test_the_revision_is_that_of_the_clone_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     monkeypatch.chdir(tmp_path)
     assert provenance.about()["revision"] == head.strip()

@@ -1,4 +1,6 @@
-"""The plan: every target has its own chain, trainings are shared, and a change makes due exactly what depends on it."""
+"""The plan: every target has its own chain, trainings are shared, and a change makes due exactly
+what depends on it.
+"""
 
 import dataclasses
 import os
@@ -35,7 +37,9 @@ def plan(**changes: Any) -> Plan:
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_figure_is_planned_at_every_scale(scale: str) -> None:
     made = plan(scale=scale)
-    assert set(made.trainings) == {name for figure in FIGURES for name in figures.sweeps(figure, scale, {})}
+    assert set(made.trainings) == {
+        name for figure in FIGURES for name in figures.sweeps(figure, scale, {})
+    }
     for name in FIGURES:
         assert all(file.startswith(f"results/{scale}/runs/") for file in made.run_files(name))
         assert set(made.chain(name)) == {*made.run_files(name), *made.own_files(name)}
@@ -43,10 +47,21 @@ def test_every_figure_is_planned_at_every_scale(scale: str) -> None:
     own = [path for name in FIGURES for path in made.own_files(name)]
     assert len(own) == len(set(own))
     assert PLAN.run_files("figure8") == PLAN.run_files("figure9") == PLAN.run_files("figure10")
-    for shards, count in ((0, 1), (1, 1), (2, 2), (3, 2), (10000, 2)):  # never more shards than runs
+    for shards, count in (
+        (0, 1),
+        (1, 1),
+        (2, 2),
+        (3, 2),
+        (10000, 2),
+    ):  # never more shards than runs
         of_shards = plan(shards=shards)
-        assert of_shards.shard_names(PLAN.sweep("li_icl")) == [f"{index}of{count}" for index in range(count)]
-    assert PLAN.shard_names(PLAN.sweep("li_icl_gpt2")) == ["0of2", "1of2"]  # a model whose runs take long
+        assert of_shards.shard_names(PLAN.sweep("li_icl")) == [
+            f"{index}of{count}" for index in range(count)
+        ]
+    assert PLAN.shard_names(PLAN.sweep("li_icl_gpt2")) == [
+        "0of2",
+        "1of2",
+    ]  # a model whose runs take long
 
 
 def test_the_workstation_has_the_sizes_that_a_figure_names() -> None:
@@ -56,7 +71,9 @@ def test_the_workstation_has_the_sizes_that_a_figure_names() -> None:
         size = ledger.target(name).workstation
         assert made["workstation"].sweeps(name) == made[size].sweeps(name)
         assert size in ("paper", "laptop") or name.startswith("garg_")
-    (ours, *_), (papers, *_) = (made[scale].sweep("garg").configs for scale in ("workstation", "paper"))
+    (ours, *_), (papers, *_) = (
+        made[scale].sweep("garg").configs for scale in ("workstation", "paper")
+    )
     for constant in ("dimension", "points", "first_dimension", "first_points", "batch"):
         assert getattr(ours, constant) == getattr(papers, constant)
 
@@ -74,21 +91,30 @@ def fingerprints(made: Plan, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "due"),
     [
-        ({"constants": CHANGED}, {"train", "measure", "draw"}),  # the note is in the pictures' files
+        (
+            {"constants": CHANGED},
+            {"train", "measure", "draw"},
+        ),  # the note is in the pictures' files
         ({"constants": {"li_icl": {"prompts": 9}}}, {"measure", "draw"}),
         ({"constants": {"li_icl_gpt2": {"relevant_fraction": 0.6}}}, set()),
         ({"first_seed": 2000}, {"train", "measure", "draw"}),
         ({"shards": 2}, {"train"}),
     ],
 )
-def test_a_changed_config_makes_due_what_depends_on_it(changes: dict[str, Any], due: set[str]) -> None:
+def test_a_changed_config_makes_due_what_depends_on_it(
+    changes: dict[str, Any], due: set[str]
+) -> None:
     before, after = fingerprints(PLAN, "figure9"), fingerprints(plan(**changes), "figure9")
     assert {key for key in before if before[key] != after[key]} == due
     assert not ("train" in due and set(before["train"]) & set(after["train"]))
 
 
 def test_changed_constants_and_seeds_have_their_own_folder_command_and_note() -> None:
-    named, unnamed, seeds = plan(constants=CHANGED, variant="few"), plan(constants=CHANGED), plan(first_seed=2000)
+    named, unnamed, seeds = (
+        plan(constants=CHANGED, variant="few"),
+        plan(constants=CHANGED),
+        plan(first_seed=2000),
+    )
     both = plan(constants=CHANGED, variant="few", first_seed=2000)
     folders = [made.folder for made in (PLAN, named, seeds, both)]
     assert folders == ["smoke", "smoke@few", "smoke@from.2000", "smoke@few@from.2000"]
@@ -98,7 +124,9 @@ def test_changed_constants_and_seeds_have_their_own_folder_command_and_note() ->
         "snakemake figure9 --config scale=smoke first_seed=2000 variant=few"
         ' constants=\'{"li_icl":{"relevant_fraction":0.6}}\''
     )
-    assert re.match(r"smoke scale, .*relevant_fraction = 0\.6; seeds from 2000 on$", both.note("figure9").full)
+    assert re.match(
+        r"smoke scale, .*relevant_fraction = 0\.6; seeds from 2000 on$", both.note("figure9").full
+    )
     for made in (named, unnamed, seeds, both):
         assert Plan.of(CONFIG | made.plain()) == made
         assert all(made.folder in path.split("/") for path in made.chain("figure9"))
@@ -109,8 +137,12 @@ def test_other_seeds_change_only_the_seeds_of_random_trainings() -> None:
     assert PLAN.first_seed == FIRST_SEED == CONFIG["first_seed"]
     for name, (_, sweep) in made.trainings.items():
         usual = PLAN.sweep(name)
-        assert sweep.seeds == [seed + (2000 - FIRST_SEED if usual.is_random else 0) for seed in usual.seeds]
-        one, other = ([dataclasses.replace(c, seed=0) for c in each.configs] for each in (sweep, usual))
+        assert sweep.seeds == [
+            seed + (2000 - FIRST_SEED if usual.is_random else 0) for seed in usual.seeds
+        ]
+        one, other = (
+            [dataclasses.replace(c, seed=0) for c in each.configs] for each in (sweep, usual)
+        )
         assert one == other
 
 
@@ -122,16 +154,26 @@ def test_a_number_of_seeds_keeps_settings_and_the_order_of_runs(scale: str) -> N
         assert figures.with_seeds(sweep, seeds).configs == sweep.configs, name
         fewer = plan(scale=scale, seeds=1).sweep(name)
         assert fewer.configs == (sweep.configs[:: len(seeds)] if sweep.is_random else sweep.configs)
-    assert plan(seeds=3).folder == "smoke@seeds.3" and "one of 3 seeds" in plan(seeds=3).note("figure9").full
+    assert (
+        plan(seeds=3).folder == "smoke@seeds.3"
+        and "one of 3 seeds" in plan(seeds=3).note("figure9").full
+    )
     assert plan(seeds=3).command("figure9") == "snakemake figure9 --config scale=smoke seeds=3"
 
 
 def test_one_name_for_two_trainings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise one figure would read weights of another figure's constants."""
-    find, longer = registry.figure, [dataclasses.replace(s, snapshots=(*s.snapshots, 10**6)) for s in SWEEPS]
+    find, longer = (
+        registry.figure,
+        [dataclasses.replace(s, snapshots=(*s.snapshots, 10**6)) for s in SWEEPS],
+    )
     changed = dataclasses.replace(find("figure8"), sweeps=lambda scale: longer)
-    monkeypatch.setattr(registry, "figure", lambda name: changed if name == "figure8" else find(name))
-    with pytest.raises(ConstantError, match="sweep li_icl: figure8 and figure9 use it for different trainings"):
+    monkeypatch.setattr(
+        registry, "figure", lambda name: changed if name == "figure8" else find(name)
+    )
+    with pytest.raises(
+        ConstantError, match="sweep li_icl: figure8 and figure9 use it for different trainings"
+    ):
         plan().trainings  # noqa: B018
 
 
@@ -149,8 +191,17 @@ def test_constants_without_effect_are_refused() -> None:
 
 
 def test_figures_are_found_in_a_command_line() -> None:
-    words = ["figure9", "-n", "--config", "scale=smoke", "results/smoke/tables/figure12.parquet", "figure9_compared",
-             "figures/smoke/figure17_compared.png", "figure8_compared", "verdicts"]  # fmt: skip
+    words = [
+        "figure9",
+        "-n",
+        "--config",
+        "scale=smoke",
+        "results/smoke/tables/figure12.parquet",
+        "figure9_compared",
+        "figures/smoke/figure17_compared.png",
+        "figure8_compared",
+        "verdicts",
+    ]
     assert requested_figures(words) == ["figure9", "figure12", "figure17", "figure8"]
 
 
@@ -160,7 +211,9 @@ def test_a_request_doubles_with_each_attempt() -> None:
         assert 0 < first == second // 2 == third // 4
 
 
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names the kernels of x86 processors")
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64"), reason="names the kernels of x86 processors"
+)
 def test_commands_fix_the_order_of_sums_before_numpy_and_torch_are_loaded() -> None:
     """Both take the kernels of every processor with AVX2, also on one with wider vectors."""
     code = """
@@ -173,14 +226,18 @@ blas = {one["architecture"] for one in threadpoolctl.threadpool_info() if one["i
 print(torch.backends.cpu.get_cpu_capability(), *blas)
 """
     chosen = {name: value for name, value in os.environ.items() if name not in kernels.ONE_ORDER}
-    told = subprocess.run([sys.executable, "-c", code], env=chosen, capture_output=True, text=True, check=False)
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=chosen, capture_output=True, text=True, check=False
+    )
     assert told.stdout.split() == ["AVX2", "Haswell"], told.stderr
 
 
 # What Snakemake plans
 
 
-def test_a_target_plans_its_own_chain_only_and_trains_shared_sweeps_once(shared_workflow: Workflow) -> None:
+def test_a_target_plans_its_own_chain_only_and_trains_shared_sweeps_once(
+    shared_workflow: Workflow,
+) -> None:
     done = shared_workflow("--dag", "dot", *FIGURES, "--config", "scale=smoke", "shards=3")
     assert done.returncode == 0, done.stdout
     labels = dict(re.findall(r'^\s*(\d+)\[label = "([^"]*)"', done.stdout, flags=re.MULTILINE))
@@ -191,13 +248,18 @@ def test_a_target_plans_its_own_chain_only_and_trains_shared_sweeps_once(shared_
     def chain(number: str) -> set[str]:
         return {number}.union(*(chain(other) for other in above[number]))
 
-    made, trained = Plan("smoke", 3), [label for label in labels.values() if label.startswith("train")]
+    made, trained = (
+        Plan("smoke", 3),
+        [label for label in labels.values() if label.startswith("train")],
+    )
     assert len(trained) == len(set(trained)) > 0 and set(FIGURES) <= set(labels.values())
     for number, name in labels.items():
         if name in FIGURES:
             jobs = [labels[other].split("\\n") for other in chain(number)]
             shards = [sorted(words) for rule, *words in jobs if rule == "train"]
-            assert sorted(shards) == sorted([f"shard: {shard}", f"sweep: {key}"] for key, shard in made.shards_of(name))
+            assert sorted(shards) == sorted(
+                [f"shard: {shard}", f"sweep: {key}"] for key, shard in made.shards_of(name)
+            )
             others = {rule: words for rule, *words in jobs if rule != "train"}
             assert sorted(others) == sorted([name, "judge", "measure", f"draw_{name}"])
             assert others["measure"] == [f"figure: {name}"]
@@ -205,11 +267,25 @@ def test_a_target_plans_its_own_chain_only_and_trains_shared_sweeps_once(shared_
 
 @pytest.mark.slow
 def test_every_name_is_a_target_and_lint_is_clean(shared_workflow: Workflow) -> None:
-    """Figures with their summaries, aliases, further pictures, papers, and targets over all figures."""
-    listed = dict(re.findall(r"^(\w+) \((.*)\)$", shared_workflow("--list").stdout, flags=re.MULTILINE))
-    assert {name: listed[name] for name in FIGURES} == {name: ledger.target(name).summary for name in FIGURES}
+    """Figures with their summaries, aliases, further pictures, papers, and targets over all
+    figures.
+    """
+    listed = dict(
+        re.findall(r"^(\w+) \((.*)\)$", shared_workflow("--list").stdout, flags=re.MULTILINE)
+    )
+    assert {name: listed[name] for name in FIGURES} == {
+        name: ledger.target(name).summary for name in FIGURES
+    }
     names = {name for figure in FIGURES for name in PLAN.targets(figure)} | set(folders.papers())
-    assert names | {"figures", "verdicts", "compare", "report", "report_now", "verify", "gallery"} <= set(listed)
+    assert names | {
+        "figures",
+        "verdicts",
+        "compare",
+        "report",
+        "report_now",
+        "verify",
+        "gallery",
+    } <= set(listed)
     done = shared_workflow("--lint")
     assert (done.returncode, "in a good condition" in done.stdout) == (0, True), done.stdout
 
@@ -221,28 +297,51 @@ def settings(name: str, with_options: bool = False) -> dict[str, Any]:
     """Return the settings of a profile, optionally with all of its options enabled."""
     text = (ROOT / f"profiles/{name}/config.yaml").read_text(encoding="utf-8")
     if with_options:
-        text = re.sub(r"^#(?! |$)", "", re.sub(r"^#(?=  \w+:)", "", text, flags=re.MULTILINE), flags=re.MULTILINE)
+        text = re.sub(
+            r"^#(?! |$)",
+            "",
+            re.sub(r"^#(?=  \w+:)", "", text, flags=re.MULTILINE),
+            flags=re.MULTILINE,
+        )
     return dict(yaml.safe_load(text))
 
 
 def test_the_cluster_profile_sets_what_the_default_sets_and_its_options_name_rules() -> None:
     """It replaces profiles/default."""
-    default, slurm, full = settings("default"), settings("slurm"), settings("slurm", with_options=True)
+    default, slurm, full = (
+        settings("default"),
+        settings("slurm"),
+        settings("slurm", with_options=True),
+    )
     assert default.pop("cores") == 2 and default["nolock"] and default.items() <= slurm.items()
-    # A group would request as many cores as it has jobs, and retries outside the profile multiply in the plugin's job.
+    # A group would request as many cores as it has jobs, and retries outside the profile multiply
+    # in the plugin's job.
     assert (slurm["cores"], slurm["retries"]) == (1, 2) and "retries" not in default
-    # Snakemake takes a value for a path if a file has its name: `executor: slurm` fails beside a file `slurm`.
-    assert not {path.name for path in (ROOT / "profiles").glob("*/*")} & set(map(str, (default | slurm).values()))
+    # Snakemake takes a value for a path if a file has its name: `executor: slurm` fails beside a
+    # file `slurm`.
+    assert not {path.name for path in (ROOT / "profiles").glob("*/*")} & set(
+        map(str, (default | slurm).values())
+    )
     assert set(full) - set(slurm) == {"set-resources", "groups", "group-components"}
-    rules = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk"))
-    assert set(full["set-resources"]) | set(full["groups"]) <= set(re.findall(r"^rule (\w+)\b", rules, re.MULTILINE))
+    rules = "\n".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk")
+    )
+    assert set(full["set-resources"]) | set(full["groups"]) <= set(
+        re.findall(r"^rule (\w+)\b", rules, re.MULTILINE)
+    )
     assert set(full["groups"].values()) == set(full["group-components"])
 
 
 @pytest.mark.slow
 def test_the_cluster_profile_plans_where_there_is_no_scheduler(shared_workflow: Workflow) -> None:
     if not shutil.which("sbatch"):
-        told = shared_workflow("figure9", "--workflow-profile", "profiles/slurm", "--config", "scale=smoke").stdout
+        told = shared_workflow(
+            "figure9", "--workflow-profile", "profiles/slurm", "--config", "scale=smoke"
+        ).stdout
         assert "there is no sbatch here" in told and "Traceback" not in told, told
-    done = shared_workflow("-n", "figure12", "--workflow-profile", "profiles/slurm", "--config", "scale=smoke")
-    assert done.returncode == 0 and re.search(r"^train +2$", done.stdout, flags=re.MULTILINE), done.stdout
+    done = shared_workflow(
+        "-n", "figure12", "--workflow-profile", "profiles/slurm", "--config", "scale=smoke"
+    )
+    assert done.returncode == 0 and re.search(r"^train +2$", done.stdout, flags=re.MULTILINE), (
+        done.stdout
+    )

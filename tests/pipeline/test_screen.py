@@ -1,4 +1,6 @@
-"""The terminal shows a line per job, the end of a failed job's log, and nothing after our last words."""
+"""The terminal shows a line per job, the end of a failed job's log, and nothing after our last
+words.
+"""
 
 import logging
 import sys
@@ -30,12 +32,20 @@ def said(terminal: logging.Logger, text: str = "", level: int = logging.INFO, **
     terminal.log(level, text, extra=about)
 
 
-def test_what_is_shown(terminal: logging.Logger, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_shown(
+    terminal: logging.Logger, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = tmp_path / "log"
     log.write_text("".join(f"line {number}\n" for number in range(40)))
     screen = Screen(terminal, lambda: True)
     said(terminal, "Building DAG of jobs...")
-    said(terminal, event="job_info", rule_name="train", output=["x"], wildcards={"sweep": "li_icl", "shard": "0of1"})
+    said(
+        terminal,
+        event="job_info",
+        rule_name="train",
+        output=["x"],
+        wildcards={"sweep": "li_icl", "shard": "0of1"},
+    )
     said(terminal, event="job_info", rule_name="figure9", output=[], wildcards={})
     said(terminal, event="progress", done=1, total=2)
     said(terminal, event="progress", done=2, total=2)
@@ -49,7 +59,9 @@ def test_what_is_shown(terminal: logging.Logger, tmp_path: Path, capsys: pytest.
         "1 of 2 steps done",
         "a job failed with exit status 137",
     ]
-    assert str(log) in lines[3] and lines[4:-2] == [f"  | line {number}" for number in range(28, 40)]
+    assert str(log) in lines[3] and lines[4:-2] == [
+        f"  | line {number}" for number in range(28, 40)
+    ]
     assert lines[-2:] == ["AS IT IS Restored a", "last"]
 
 
@@ -62,7 +74,9 @@ def test_after_a_request_to_stop_no_error_is_shown(
     assert screen.stopped and capsys.readouterr().err == ""
 
 
-def test_a_dry_run_shows_everything(terminal: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_shows_everything(
+    terminal: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
     Screen(terminal, lambda: False)
     said(terminal, "Building DAG of jobs...")
     assert capsys.readouterr().err == "AS IT IS Building DAG of jobs...\n"

@@ -1,7 +1,8 @@
-"""The profiles on a real SLURM of one node: submission, requests, logs, retries, cancellation, equal results.
+"""The profiles on a real SLURM of one node: submission, requests, logs, retries, cancellation,
+equal results.
 
-Many scenarios share one call of Snakemake, whose polls take longer than the jobs. Where only the queue matters,
-stand-ins replace the jobs; rules, requests and profiles are the real ones.
+Many scenarios share one call of Snakemake, whose polls take longer than the jobs. Where only the
+queue matters, stand-ins replace the jobs; rules, requests and profiles are the real ones.
 """
 
 import os
@@ -25,7 +26,8 @@ from icl.pipeline import figures
 from icl.pipeline.plan import Plan
 
 pytestmark = pytest.mark.slurm
-# The profiles have waiting times for real clusters: a minute for files, longer between polls of the queue.
+# The profiles have waiting times for real clusters: a minute for files, longer between polls of the
+# queue.
 SOON = ("--latency-wait", "5", "--config", "scale=smoke", "shards=1")
 SLURM = ("--workflow-profile", "profiles/slurm", "--slurm-status-command", "squeue",
          "--slurm-init-seconds-before-status-checks", "1", *SOON)  # fmt: skip
@@ -37,7 +39,8 @@ FIGURES = ("figure8", "figure12", "zhang_convergence")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     if absent := missing():
         pytest.skip(
-            f"no SLURM here, {', '.join(absent)} not found: apt-get install slurmctld slurmd slurm-client munge"
+            f"no SLURM here, {', '.join(absent)} not found: apt-get install slurmctld slurmd "
+            f"slurm-client munge"
         )
     with pytest.MonkeyPatch.context() as patch:
         running = Cluster(tmp_path_factory.mktemp("slurm"))
@@ -60,7 +63,9 @@ def replace_job(workflow: Workflow, kind: str, text: str) -> None:
     """Run a stand-in in place of one kind of job."""
     (workflow.folder / f"{kind}.py").write_text(HEAD + text, encoding="utf-8")
     rules = workflow.folder / "workflow/rules/jobs.smk"
-    rules.write_text(re.sub(rf"python -m icl (.*) {kind} ", rf"python {kind}.py \1 {kind} ", rules.read_text()))
+    rules.write_text(
+        re.sub(rf"python -m icl (.*) {kind} ", rf"python {kind}.py \1 {kind} ", rules.read_text())
+    )
 
 
 def take_options(workflow: Workflow, *keys: str) -> None:
@@ -69,7 +74,10 @@ def take_options(workflow: Workflow, *keys: str) -> None:
     text = path.read_text(encoding="utf-8")
     for key in keys:
         text, found = re.subn(
-            rf"^#{key}:\n((?:#  .*\n)+)", lambda m: re.sub(r"^#", "", m[0], flags=re.M), text, flags=re.M
+            rf"^#{key}:\n((?:#  .*\n)+)",
+            lambda m: re.sub(r"^#", "", m[0], flags=re.M),
+            text,
+            flags=re.M,
         )
         assert found == 1, key
     path.write_text(text, encoding="utf-8")
@@ -78,7 +86,9 @@ def take_options(workflow: Workflow, *keys: str) -> None:
 def jobs_of(cluster: Cluster, output: str) -> list[dict[str, str]]:
     """SLURM's records of the jobs of one run, in order of submission."""
     ids = re.findall(r"(?:submitted with SLURM jobid |external jobid ')(\d+)", output)
-    return sorted((job for job in cluster.jobs() if job["JobId"] in ids), key=lambda job: int(job["JobId"]))
+    return sorted(
+        (job for job in cluster.jobs() if job["JobId"] in ids), key=lambda job: int(job["JobId"])
+    )
 
 
 def locally(name: str) -> table.Table:
@@ -87,11 +97,16 @@ def locally(name: str) -> table.Table:
     return figures.measure(name, {key: train(sweep) for key, sweep in sweeps.items()}, "smoke")
 
 
-def test_figures_go_through_the_queue_and_equal_local_ones(cluster: Cluster, workflow: Workflow) -> None:
+def test_figures_go_through_the_queue_and_equal_local_ones(
+    cluster: Cluster, workflow: Workflow
+) -> None:
     done = workflow(*FIGURES, *SLURM, timeout=900)
     assert done.returncode == 0, done.stdout
     for name in FIGURES:
-        made, local = table.read(workflow.folder / f"results/smoke/tables/{name}.parquet")[0], locally(name)
+        made, local = (
+            table.read(workflow.folder / f"results/smoke/tables/{name}.parquet")[0],
+            locally(name),
+        )
         assert made.runs.equals(local.runs) and made.curves.equals(local.curves)
         assert (workflow.folder / f"figures/smoke/{name}.png").stat().st_size > 1000
         assert f"results/smoke/verdicts/{name}.json" in done.stdout
@@ -114,15 +129,26 @@ def test_figures_go_through_the_queue_and_equal_local_ones(cluster: Cluster, wor
     assert not list((workflow.folder / ".snakemake").glob("slurm_logs/**/*.log"))
 
 
-def test_the_options_for_a_gpu_and_for_groups(cluster: Cluster, workflow: Workflow, figure9_made: Path) -> None:
+def test_the_options_for_a_gpu_and_for_groups(
+    cluster: Cluster, workflow: Workflow, figure9_made: Path
+) -> None:
     """A training on a GPU; a verdict in a group of jobs."""
     take_options(workflow, "set-resources", "groups", "group-components")
     (workflow.folder / "results/smoke").mkdir(parents=True)
     shutil.copytree(figure9_made / "results/smoke/tables", workflow.folder / "results/smoke/tables")
-    done = workflow("results/smoke/verdicts/figure9.json", "results/smoke/runs/zhang_prompts/0of1.safetensors",
-                    *SLURM, "--allowed-rules", "train", "judge", timeout=900)  # fmt: skip
+    done = workflow(
+        "results/smoke/verdicts/figure9.json",
+        "results/smoke/runs/zhang_prompts/0of1.safetensors",
+        *SLURM,
+        "--allowed-rules",
+        "train",
+        "judge",
+        timeout=900,
+    )
     assert done.returncode == 0, done.stdout
-    trained, judged = sorted(jobs_of(cluster, done.stdout), key=lambda job: "rule_train" not in job["Comment"])
+    trained, judged = sorted(
+        jobs_of(cluster, done.stdout), key=lambda job: "rule_train" not in job["Comment"]
+    )
     assert (trained["Partition"], judged["Partition"]) == ("gpu", "main")
     assert (trained["TresPerJob"], judged.get("TresPerJob")) == ("gres:gpu:1", None)
     assert "mem=8000M" in trained["TRES"]
@@ -171,7 +197,8 @@ def deaf_queue(cluster: Cluster, workflow: Workflow, times: int) -> dict[str, st
 def test_failed_jobs_are_retried_with_more_and_others_continue(
     cluster: Cluster, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One figure's measurement always fails, one needs more memory, one more time, and one succeeds.
+    """One figure's measurement always fails, one needs more memory, one more time, and one
+    succeeds.
 
     Meanwhile the queue fails eight times in a row, three more than the plugin allows by default.
     """
@@ -191,19 +218,34 @@ def test_failed_jobs_are_retried_with_more_and_others_continue(
     assert made == {"figure9", "figure10", "figure11"}
 
     jobs = jobs_of(cluster, done.stdout)
-    of = {name: [job for job in jobs if job["Comment"] == f"rule_measure_wildcards_{name}"] for name in names}
-    assert {name: len(of[name]) for name in names} == {"figure8": 3, "figure9": 2, "figure10": 2, "figure11": 1}
+    of = {
+        name: [job for job in jobs if job["Comment"] == f"rule_measure_wildcards_{name}"]
+        for name in names
+    }
+    assert {name: len(of[name]) for name in names} == {
+        "figure8": 3,
+        "figure9": 2,
+        "figure10": 2,
+        "figure11": 1,
+    }
     # The SLURM plugin can run a command several times in a job.
-    tries = {name: len((workflow.folder / f"{name}.tries").read_text()) for name in names if name != "figure10"}
+    tries = {
+        name: len((workflow.folder / f"{name}.tries").read_text())
+        for name in names
+        if name != "figure10"
+    }
     assert tries == {"figure8": 3, "figure9": 2, "figure11": 1}, done.stdout
-    memory = {name: [int(re.search(r"mem=(\d+)", job["TRES"])[1]) for job in of[name]] for name in names}  # type: ignore[index]
+    memory = {
+        name: [int(re.search(r"mem=(\d+)", job["TRES"])[1]) for job in of[name]] for name in names
+    }  # type: ignore[index]
     assert memory["figure9"] == [request, 2 * request]
     assert [b / a for a, b in zip(memory["figure8"], memory["figure8"][1:], strict=False)] == [2, 2]
     assert [job["TimeLimit"] for job in of["figure10"]] == ["00:01:00", "00:30:00"]
     assert of["figure10"][0]["JobState"] == "TIMEOUT"
     assert {job["JobState"] for job in of["figure8"]} == {"FAILED"}
     assert of["figure9"][0]["JobState"] in ("OUT_OF_MEMORY", "FAILED", "CANCELLED")
-    # The user sees the status, the end of the job's log, and the path of SLURM's log, which is kept.
+    # The user sees the status, the end of the job's log, and the path of SLURM's log, which is
+    # kept.
     assert re.search(r"message: SLURM-job '\d+' failed, SLURM status is: 'TIMEOUT'", done.stdout)
     assert "figure8 fails on purpose" in done.stdout
     for job in of["figure8"]:
@@ -228,7 +270,12 @@ def interrupted(cluster: Cluster, workflow: Workflow, *arguments: str) -> str:
     log = workflow.folder / "output"
     with open(log, "w", encoding="utf-8") as file:
         head = subprocess.Popen(
-            command, cwd=workflow.folder, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+            command,
+            cwd=workflow.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
         )
     try:
         wait_for(lambda: len(list(workflow.folder.glob("*.pid"))) == 2, 120, log)
@@ -255,7 +302,12 @@ def nothing_is_left(cluster: Cluster, workflow: Workflow, output: str, *argument
         wait_for(lambda: not Path(f"/proc/{file.stem}").exists(), 30)  # noqa: B023 (called at once)
     replace_job(workflow, "train", TRAIN)
     again = workflow(
-        "results/smoke/runs/li_icl/0of1.safetensors", "--cores", "1", "--config", "scale=smoke", "shards=1"
+        "results/smoke/runs/li_icl/0of1.safetensors",
+        "--cores",
+        "1",
+        "--config",
+        "scale=smoke",
+        "shards=1",
     )
     assert again.returncode == 0, again.stdout
 

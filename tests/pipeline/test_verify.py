@@ -1,4 +1,6 @@
-"""Every link from weights to pictures is checked: changed, swapped or missing files are named with the remedy."""
+"""Every link from weights to pictures is checked: changed, swapped or missing files are named
+with the remedy.
+"""
 
 import itertools
 import os
@@ -21,7 +23,9 @@ from icl.report import results
 
 PLAN = Plan("smoke", shards=2)
 WEIGHTS, OTHER = map(Path, PLAN.run_files("figure9"))
-TABLE, VERDICTS, RECORD = (Path(of("figure9")) for of in (PLAN.table_file, PLAN.verdict_file, PLAN.record_file))
+TABLE, VERDICTS, RECORD = (
+    Path(of("figure9")) for of in (PLAN.table_file, PLAN.verdict_file, PLAN.record_file)
+)
 PICTURE, PRINT = map(Path, PLAN.pictures("figure9")[:2])
 CHAIN = PLAN.chain("figure9")
 
@@ -48,7 +52,16 @@ def problems() -> list[str]:
 def test_results_of_the_jobs_pass_and_have_their_provenance() -> None:
     assert problems() == []
     about = table.read(TABLE)[1]
-    assert {"python", "versions", "revision", "clean", "fingerprint", "inputs", "sweeps", "cpu_seconds"} <= set(about)
+    assert {
+        "python",
+        "versions",
+        "revision",
+        "clean",
+        "fingerprint",
+        "inputs",
+        "sweeps",
+        "cpu_seconds",
+    } <= set(about)
     assert {"torch", "numpy", "icl", "snakemake"} <= set(about["versions"])
 
 
@@ -107,24 +120,41 @@ def revalue() -> None:
     ("spoil", "line"),
     [
         (lambda: reweigh(fingerprint="0"), f"{WEIGHTS}: was trained by other code or constants"),
-        (lambda: reweigh(cpu_seconds=0), f"{TABLE}: was measured from another version of {WEIGHTS}"),
+        (
+            lambda: reweigh(cpu_seconds=0),
+            f"{TABLE}: was measured from another version of {WEIGHTS}",
+        ),
         (lambda: swap(WEIGHTS, OTHER), f"{OTHER}: was trained by other code or constants"),
         (lambda: retable({"figure": "figure8"}), f"{TABLE}: holds figure figure8, not figure9"),
         (lambda: retable({"scale": "laptop"}), f"{TABLE}: holds scale laptop, not smoke"),
         (lambda: retable(fingerprint="0"), f"{TABLE}: was measured by other code or constants"),
         (lambda: retable(inputs={}), f"{TABLE}: was measured from other files"),
         (revalue, f"{VERDICTS}: was made from another table"),
-        (lambda: reseal(VERDICTS, "verdicts", figure="figure8"), f"{VERDICTS}: is of figure8, smoke, not of figure9"),
-        (lambda: reseal(VERDICTS, "verdicts", folder="smoke@x"), f"{VERDICTS}: is of figure9, smoke@x, not of figure9"),
-        (lambda: reseal(VERDICTS, "verdicts", fingerprint="0"), f"{VERDICTS}: was made by other code, bounds or"),
+        (
+            lambda: reseal(VERDICTS, "verdicts", figure="figure8"),
+            f"{VERDICTS}: is of figure8, smoke, not of figure9",
+        ),
+        (
+            lambda: reseal(VERDICTS, "verdicts", folder="smoke@x"),
+            f"{VERDICTS}: is of figure9, smoke@x, not of figure9",
+        ),
+        (
+            lambda: reseal(VERDICTS, "verdicts", fingerprint="0"),
+            f"{VERDICTS}: was made by other code, bounds or",
+        ),
         (lambda: reseal(RECORD, "drawing", table="0"), f"{RECORD}: was made from another table"),
         (rejudge, f"{VERDICTS}: differs from what its table gives"),
-        (lambda: VERDICTS.write_text(VERDICTS.read_text().replace("0.", "1.", 1)), f"{VERDICTS}: is damaged"),
+        (
+            lambda: VERDICTS.write_text(VERDICTS.read_text().replace("0.", "1.", 1)),
+            f"{VERDICTS}: is damaged",
+        ),
         (lambda: shutil.copy(RECORD, VERDICTS), f"{VERDICTS}: is no file of verdicts"),
         (lambda: shutil.copy(PRINT, PICTURE), f"{PICTURE}: differs from what was drawn"),
     ],
 )
-def test_swapped_stale_and_rewritten_files_are_named(spoil: Callable[[], object], line: str) -> None:
+def test_swapped_stale_and_rewritten_files_are_named(
+    spoil: Callable[[], object], line: str
+) -> None:
     spoil()
     (found,) = [problem for problem in problems() if problem.startswith(line)]
     assert found.endswith("; delete it and run again")
@@ -134,15 +164,22 @@ def test_swapped_stale_and_rewritten_files_are_named(spoil: Callable[[], object]
 def test_what_is_no_file_is_named_before_and_after_a_job(path: str) -> None:
     """A folder or a link to no file, in place of a result or of what a training keeps beside it."""
     first, *others = PLAN.shards_of("figure9")
-    kinds = {str(WEIGHTS): f"train figure9/{'/'.join(first)}", str(OTHER): f"train figure9/{'/'.join(others[0])}",
-             str(TABLE): "measure figure9", str(VERDICTS): "judge figure9"}  # fmt: skip
+    kinds = {
+        str(WEIGHTS): f"train figure9/{'/'.join(first)}",
+        str(OTHER): f"train figure9/{'/'.join(others[0])}",
+        str(TABLE): "measure figure9",
+        str(VERDICTS): "judge figure9",
+    }
     kind, name = kinds.get(path, "draw figure9").split()
     kept = [
         Path(path).with_name(f".{Path(path).stem}.finished.safetensors"),
         Path(path).with_suffix(".state.safetensors"),
     ]
     for spoilt in [Path(path), *(kept if kind == "train" else [])]:
-        for what, spoil in (("a folder", Path.mkdir), ("a link to no file", lambda p: p.symlink_to("nowhere"))):
+        for what, spoil in (
+            ("a folder", Path.mkdir),
+            ("a link to no file", lambda p: p.symlink_to("nowhere")),
+        ):
             spoilt.unlink(missing_ok=True)
             spoil(spoilt)
             line = f"{spoilt}: is {what}; move it away and run again"
@@ -164,9 +201,24 @@ def test_a_shard_is_read_once_for_all_figures(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("kind", "spoilt", "spoil", "words"),
     [
-        ("judge", TABLE, lambda: retable(fingerprint="0"), "was measured by other code or constants"),
-        ("draw", TABLE, lambda: TABLE.write_bytes(TABLE.read_bytes()[:999]), "cannot be read as parquet"),
-        ("measure", OTHER, lambda: shutil.copy(WEIGHTS, OTHER), "holds runs with other constants or another shard"),
+        (
+            "judge",
+            TABLE,
+            lambda: retable(fingerprint="0"),
+            "was measured by other code or constants",
+        ),
+        (
+            "draw",
+            TABLE,
+            lambda: TABLE.write_bytes(TABLE.read_bytes()[:999]),
+            "cannot be read as parquet",
+        ),
+        (
+            "measure",
+            OTHER,
+            lambda: shutil.copy(WEIGHTS, OTHER),
+            "holds runs with other constants or another shard",
+        ),
     ],
 )
 def test_a_job_names_its_bad_input_and_writes_nothing(

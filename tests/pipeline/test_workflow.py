@@ -1,4 +1,6 @@
-"""Faults around Snakemake: complete results stay, what is due runs again, and results equal an uninterrupted run's."""
+"""Faults around Snakemake: complete results stay, what is due runs again, and results equal an
+uninterrupted run's.
+"""
 
 import os
 import random
@@ -48,15 +50,27 @@ class Faulty(Workflow):
     def __init__(self, folder: Path, shards: int) -> None:
         super().__init__(folder)
         rules = folder / "workflow/rules/jobs.smk"
-        rules.write_text(re.sub(r"python -m icl (.*) train ", r"python faulty.py \1 train ", rules.read_text()))
+        rules.write_text(
+            re.sub(r"python -m icl (.*) train ", r"python faulty.py \1 train ", rules.read_text())
+        )
         (folder / "faulty.py").write_text(FAULTY)
         self.plan = Plan("smoke", shards)
-        self.table, self.verdicts = folder / self.plan.table_file(FIGURE), folder / self.plan.verdict_file(FIGURE)
-        self.arguments = [self.plan.verdict_file(FIGURE), "--config", "scale=smoke", f"shards={shards}"]
+        self.table, self.verdicts = (
+            folder / self.plan.table_file(FIGURE),
+            folder / self.plan.verdict_file(FIGURE),
+        )
+        self.arguments = [
+            self.plan.verdict_file(FIGURE),
+            "--config",
+            "scale=smoke",
+            f"shards={shards}",
+        ]
         self.shards = self.plan.shard_names(self.plan.sweep(SWEEP))
 
     def begin(self, trainings: int) -> "subprocess.Popen[str]":
-        """Start Snakemake and wait until so many trainings have begun, those of earlier runs included."""
+        """Start Snakemake and wait until so many trainings have begun, those of earlier runs
+        included.
+        """
         process = self.start([sys.executable, "-m", "snakemake", *self.arguments])
         until = time.monotonic() + 600
         while len(list(self.folder.glob("began.*"))) < trainings:
@@ -79,14 +93,20 @@ class Faulty(Workflow):
         return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
 
     def assert_whole(self, expected: table.Table) -> None:
-        """Assert that the table is that of a local job, the results are verified, and no files or locks are left."""
+        """Assert that the table is that of a local job, the results are verified, and no files
+        or locks are left.
+        """
         made = table.read(self.table)[0]
         assert made.runs.equals(expected.runs) and made.curves.equals(expected.curves)
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)
             # Pictures are not drawn here.
             assert all("drawn/" in line for line in verify.figures(self.plan, [FIGURE]))
-        left = [p.name for p in (self.folder / "results").rglob("*") if p.name.startswith(".") or ".state." in p.name]
+        left = [
+            p.name
+            for p in (self.folder / "results").rglob("*")
+            if p.name.startswith(".") or ".state." in p.name
+        ]
         # The copy that a job keeps in case its Snakemake ends.
         assert [name for name in left if not name.endswith(".finished.safetensors")] == []
         assert list((self.folder / ".snakemake/locks").iterdir()) == []
@@ -106,7 +126,9 @@ def expected() -> table.Table:
 
 
 def test_only_what_failed_or_was_lost_runs_again(tmp_path: Path, expected: table.Table) -> None:
-    """A job dies; a node loses another shard and the results from it; a clock moves; a power cut empties files."""
+    """A job dies; a node loses another shard and the results from it; a clock moves; a power cut
+    empties files.
+    """
     workflow = Faulty(tmp_path / "copy", shards=3)
     (workflow.folder / "kill.2of3").touch()
     done = workflow(*workflow.arguments)
@@ -126,7 +148,8 @@ def test_only_what_failed_or_was_lost_runs_again(tmp_path: Path, expected: table
     assert workflow.finish() == ["judge", "measure", "train 0of3"]
     workflow.assert_whole(expected)
 
-    # After a power cut, Snakemake may take empty files for finished ones, but their reader does not.
+    # After a power cut, Snakemake may take empty files for finished ones, but their reader does
+    # not.
     for path in (workflow.folder / ".snakemake/metadata").rglob("*"):
         if path.is_file():
             path.write_bytes(b"")
@@ -135,7 +158,9 @@ def test_only_what_failed_or_was_lost_runs_again(tmp_path: Path, expected: table
     workflow.weights("1of3").write_bytes(b"")
     done = workflow(*workflow.arguments)
     if done.returncode != 0:
-        assert f"{workflow.plan.weights_file(SWEEP, '1of3')}: cannot be read as weights" in done.stdout
+        assert (
+            f"{workflow.plan.weights_file(SWEEP, '1of3')}: cannot be read as weights" in done.stdout
+        )
         assert "delete it and run again" in done.stdout and not workflow.table.exists()
         workflow.weights("1of3").unlink()
         workflow.finish()
@@ -145,9 +170,13 @@ def test_only_what_failed_or_was_lost_runs_again(tmp_path: Path, expected: table
 def test_a_workflow_killed_with_all_its_jobs_ends_as_an_uninterrupted_one(
     tmp_path: Path, expected: table.Table
 ) -> None:
-    """SIGKILL, as when a machine goes down, at random moments after a training began; and SIGINT, as by Ctrl-C."""
+    """SIGKILL, as when a machine goes down, at random moments after a training began; and
+    SIGINT, as by Ctrl-C.
+    """
     workflow = Faulty(tmp_path / "copy", shards=2)
-    for number, seconds in zip((9, 9, 9, 2), np.random.default_rng(0).uniform(0, 4, 4), strict=True):
+    for number, seconds in zip(
+        (9, 9, 9, 2), np.random.default_rng(0).uniform(0, 4, 4), strict=True
+    ):
         process = workflow.begin(len(list(workflow.folder.glob("began.*"))) + 1)
         time.sleep(seconds)
         os.killpg(process.pid, number)
@@ -161,14 +190,21 @@ def test_a_workflow_killed_with_all_its_jobs_ends_as_an_uninterrupted_one(
     workflow.assert_whole(expected)
 
 
-def test_a_second_snakemake_is_refused_and_jobs_outlive_a_killed_one(tmp_path: Path, expected: table.Table) -> None:
-    """The jobs of a Snakemake that was killed alone continue beside those of the next, all four at once."""
+def test_a_second_snakemake_is_refused_and_jobs_outlive_a_killed_one(
+    tmp_path: Path, expected: table.Table
+) -> None:
+    """The jobs of a Snakemake that was killed alone continue beside those of the next, all four
+    at once.
+    """
     workflow = Faulty(tmp_path / "copy", shards=2)
     (workflow.folder / "wait").touch()
     first = workflow.begin(2)
     second = workflow(*workflow.arguments)
     assert second.returncode != 0 and ran(second.stdout) == [] and first.poll() is None
-    assert second.stdout.splitlines()[-1] == "another Snakemake runs in this folder; wait until it ends"
+    assert (
+        second.stdout.splitlines()[-1]
+        == "another Snakemake runs in this folder; wait until it ends"
+    )
     first.kill()
     first.wait(60)
     third = workflow.begin(4)
@@ -179,7 +215,9 @@ def test_a_second_snakemake_is_refused_and_jobs_outlive_a_killed_one(tmp_path: P
     workflow.assert_whole(expected)
 
 
-def test_full_and_read_only_disks_are_named_and_the_rerun_continues(tmp_path: Path, expected: table.Table) -> None:
+def test_full_and_read_only_disks_are_named_and_the_rerun_continues(
+    tmp_path: Path, expected: table.Table
+) -> None:
     """The disk has room for the weights of one shard, but not of two."""
     workflow = Faulty(tmp_path / "copy", shards=2)
     with mounted(workflow.folder / "results", "size=800k") as results:
@@ -203,7 +241,8 @@ def test_full_and_read_only_disks_are_named_and_the_rerun_continues(tmp_path: Pa
         workflow.assert_whole(expected)
 
 
-# Random sequences of faults. ICL_FAULT_SEQUENCES sets their number; each has its own seed, which a failure prints.
+# Random sequences of faults. ICL_FAULT_SEQUENCES sets their number; each has its own seed, which a
+# failure prints.
 
 EDITED, PAPER = "oswald_gd_steps", "oswald2023"
 SEQUENCES, FAULTS_EACH = int(os.environ.get("ICL_FAULT_SEQUENCES", "1")), 4
@@ -246,10 +285,14 @@ class Folder(Workflow):
         self.changed: set[int] = set()
 
     def change(self, place: int) -> None:
-        """Negate the measurement (0), double the published numbers (1), or change a constant (2); or undo that."""
+        """Negate the measurement (0), double the published numbers (1), or change a constant
+        (2); or undo that.
+        """
         self.changed ^= {place}
         self.module.write_text(self.code + NEGATED * (0 in self.changed))
-        doubled = re.sub(r"^([^#\n,]*,[^,\n]*,[^,\n]*,[-\d.e]+,)", r"\g<1>2", self.data, flags=re.MULTILINE)
+        doubled = re.sub(
+            r"^([^#\n,]*,[^,\n]*,[^,\n]*,[-\d.e]+,)", r"\g<1>2", self.data, flags=re.MULTILINE
+        )
         self.published.write_text(doubled if 1 in self.changed else self.data)
 
     @property
@@ -261,7 +304,9 @@ class Folder(Workflow):
         return [sys.executable, "-m", "snakemake", *self.plan.chain(EDITED), "--config", *config]
 
     def problems(self) -> str:
-        """Return what is wrong with the results, in the words of the command that a figure ends with."""
+        """Return what is wrong with the results, in the words of the command that a figure ends
+        with.
+        """
         config = canonical(self.plan.plain())
         done = self.run([sys.executable, "-m", "icl", "verify", "--config", config])
         return done.stdout if done.returncode else ""
@@ -272,8 +317,13 @@ class Folder(Workflow):
 
     def results(self) -> list[Path]:
         """Return the figure's results in every variant."""
-        found = [*self.folder.glob("results/smoke*/*/**/[!.]*"), *self.folder.glob("figures/smoke*/[!.]*")]
-        return sorted(path for path in found if path.suffix in (".safetensors", ".parquet", ".json", ".png"))
+        found = [
+            *self.folder.glob("results/smoke*/*/**/[!.]*"),
+            *self.folder.glob("figures/smoke*/[!.]*"),
+        ]
+        return sorted(
+            path for path in found if path.suffix in (".safetensors", ".parquet", ".json", ".png")
+        )
 
 
 def edit(folder: Folder, source: random.Random) -> None:
@@ -313,7 +363,11 @@ def kill(folder: Folder, source: random.Random) -> None:
     while process.poll() is None and (only_a_job or time.monotonic() < moment):
         time.sleep(0.05)
         with suppress(psutil.Error):
-            jobs = [one for one in psutil.Process(process.pid).children(recursive=True) if "job" in one.cmdline()]
+            jobs = [
+                one
+                for one in psutil.Process(process.pid).children(recursive=True)
+                if "job" in one.cmdline()
+            ]
             if only_a_job and jobs:
                 jobs[0].kill()
                 break
@@ -341,21 +395,34 @@ def test_a_failed_job_keeps_the_results_of_an_earlier_run(tmp_path: Path, finish
         shutil.copytree(finished.folder / name, folder.folder / name)
     before = {path: path.read_bytes() for path in folder.results()}
     folder.module.write_text(
-        folder.code + NEGATED.replace("return one.m", "raise ValueError('a bug')\n        return one.m")
+        folder.code
+        + NEGATED.replace("return one.m", "raise ValueError('a bug')\n        return one.m")
     )
     for jobs in (["measure"], ["measure"]):
         done = folder.run(folder.command())
-        assert done.returncode != 0 and ran(done.stdout) == jobs and "  | ValueError: a bug\n" in done.stdout
+        assert (
+            done.returncode != 0
+            and ran(done.stdout) == jobs
+            and "  | ValueError: a bug\n" in done.stdout
+        )
         assert done.stdout.endswith("\nrun the same command again to continue\n"), done.stdout
         assert {path: path.read_bytes() for path in folder.results()} == before
     folder.module.write_text(folder.code)
     folder.published.write_text("no numbers")
     done = folder.run([*folder.command(), "--jobs", "1"])
-    assert done.returncode != 0 and {path: path.read_bytes() for path in folder.results()}.keys() == before.keys()
+    assert (
+        done.returncode != 0
+        and {path: path.read_bytes() for path in folder.results()}.keys() == before.keys()
+    )
     folder.published.write_text(folder.data)
-    done = folder.run([sys.executable, "-m", "snakemake", EDITED, "--config", "scale=smoke", "shards=1"])
+    done = folder.run(
+        [sys.executable, "-m", "snakemake", EDITED, "--config", "scale=smoke", "shards=1"]
+    )
     assert done.returncode == 0 and folder.problems() == "", done.stdout
-    assert done.stdout.splitlines()[-1] == f"          `python -m icl show {EDITED}` explains the claims"
+    assert (
+        done.stdout.splitlines()[-1]
+        == f"          `python -m icl show {EDITED}` explains the claims"
+    )
     assert "next      verdicts at the smoke scale are always inconclusive" in done.stdout
 
 
@@ -370,8 +437,11 @@ def fresh_verdicts(folder: Folder, path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(SEQUENCES))
-def test_no_sequence_of_faults_leaves_a_stale_verdict(seed: int, tmp_path: Path, finished: Folder) -> None:
-    """After each fault, the same command ends with the verdicts of the present sources and data, or names a file.
+def test_no_sequence_of_faults_leaves_a_stale_verdict(
+    seed: int, tmp_path: Path, finished: Folder
+) -> None:
+    """After each fault, the same command ends with the verdicts of the present sources and data, or
+    names a file.
 
     The user deletes the named file and repeats the command.
     """
@@ -388,7 +458,10 @@ def test_no_sequence_of_faults_leaves_a_stale_verdict(seed: int, tmp_path: Path,
             if not problems and done.returncode == 0:
                 break
             output = problems + (done.stdout if done.returncode else "")
-            named = re.findall(r"(?:results|figures)/smoke[^\s:;,'\"]*\.(?:safetensors|parquet|json|png|pdf)", output)
+            named = re.findall(
+                r"(?:results|figures)/smoke[^\s:;,'\"]*\.(?:safetensors|parquet|json|png|pdf)",
+                output,
+            )
             assert problems and named, f"{said}: failed without naming a file\n{output}"
             for path in set(named):
                 (folder.folder / path).unlink(missing_ok=True)

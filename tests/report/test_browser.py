@@ -1,6 +1,8 @@
-"""Report and site in the system's Chromium: search, filter, links, phone width, accessibility, no JavaScript.
+"""Report and site in the system's Chromium: search, filter, links, phone width, accessibility, no
+JavaScript.
 
-Without Chromium (found by its name, or by CHROMIUM) these tests are skipped, but not where CI is set.
+Without Chromium (found by its name, or by CHROMIUM) these tests are skipped, but not where CI is
+set.
 """
 
 import contextlib
@@ -24,7 +26,9 @@ from icl.report import entries, page
 from icl.report.cards import Card
 
 pytestmark = pytest.mark.browser
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = (
+    os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+)
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
 OUTCOMES = {"figure9": "supported", "figure8": "contradicted", "huang_rates": "inconclusive"}
 SECOND = {"figure9": "supported", "figure8": "supported"}
@@ -33,17 +37,25 @@ CLAIMS = ["H13", "A-P1a", "A-P1b"]
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return a report with three figures of two papers, one claim each, and one of our own checks."""
+    """Return a report with three figures of two papers, one claim each, and one of our own
+    checks.
+    """
     made = []
     with contextlib.chdir(ROOT):
         for entry in (one for one in entries.from_gallery() if one.name in OUTCOMES):
             (card,) = [card for card in entry.cards if card.claim.id in CLAIMS]
             card = replace(
-                card, verdict=replace(card.verdict, outcome=OUTCOMES[entry.name]), second=SECOND.get(entry.name, "")
+                card,
+                verdict=replace(card.verdict, outcome=OUTCOMES[entry.name]),
+                second=SECOND.get(entry.name, ""),
             )
             says = "The trained layer has ab = 1/(5 sigma^2)."
             own = ledger.claim("ZE-P4.1").model_copy(update={"kind": "ours", "says": says})
-            others = [Card(own, replace(card.verdict, outcome="supported"))] if entry.name == "figure8" else []
+            others = (
+                [Card(own, replace(card.verdict, outcome="supported"))]
+                if entry.name == "figure8"
+                else []
+            )
             plan = Plan("smoke") if entry.name == "huang_rates" else entry.plan
             made.append(replace(entry, plan=plan, cards=[card, *others]))
         text = page.html(made, "../", missing=["figure12"])
@@ -73,20 +85,28 @@ def sized(browser: Any, width: str, **options: Any) -> Any:
 
 @pytest.fixture(params=WIDTHS)
 def opened(request: pytest.FixtureRequest, browser: Any, address: str) -> Iterator[Any]:
-    """Yield the report; it must load in silence and ask for nothing else, since its pictures are data."""
+    """Yield the report; it must load in silence and ask for nothing else, since its pictures are
+    data.
+    """
     one, said, asked = sized(browser, request.param), [], []
     one.on("console", lambda message: said.append(message.text))
     one.on("pageerror", lambda error: said.append(str(error)))
     one.on("request", lambda request: asked.append(request.url))
     one.goto(address)
     yield one
-    assert said == [] and {url.split("?")[0].split("#")[0] for url in asked if not url.startswith("data:")} == {address}
+    assert said == [] and {
+        url.split("?")[0].split("#")[0] for url in asked if not url.startswith("data:")
+    } == {address}
     one.context.close()
 
 
 def shown(one: Any, selector: str) -> list[str]:
     """Return the ids of the elements that are visible."""
-    return [element.get_attribute("id") for element in one.query_selector_all(selector) if element.is_visible()]
+    return [
+        element.get_attribute("id")
+        for element in one.query_selector_all(selector)
+        if element.is_visible()
+    ]
 
 
 def check_access(one: Any) -> None:
@@ -103,13 +123,16 @@ def check_access(one: Any) -> None:
 
 
 def test_it_fits_the_screen_and_passes_an_accessibility_checker(opened: Any) -> None:
-    opened.evaluate("document.querySelectorAll('details').forEach(element => { element.open = true; })")
+    opened.evaluate(
+        "document.querySelectorAll('details').forEach(element => { element.open = true; })"
+    )
     check_access(opened)
 
 
 def test_a_card_is_folded_unless_it_is_contradicted_and_a_link_opens_it(opened: Any) -> None:
     folded = {
-        card.get_attribute("id"): card.get_attribute("open") is None for card in opened.query_selector_all(".claim")
+        card.get_attribute("id"): card.get_attribute("open") is None
+        for card in opened.query_selector_all(".claim")
     }
     assert folded == {"H13": True, "A-P1a": False, "ZE-P4.1": True, "A-P1b": True}
     first = opened.locator("tr[data-claim]").first
@@ -152,30 +175,56 @@ def test_filters_hide_cards_figures_and_rows_and_the_address_keeps_them(opened: 
     again.evaluate("location.hash = 'ZE-P4.1'")
     again.wait_for_function("!document.getElementById('ZE-P4.1').classList.contains('out')")
     assert again.is_visible("[id='ZE-P4.1']") and len(shown(again, "article")) == 3
-    assert again.evaluate("document.getElementById('ZE-P4.1').getBoundingClientRect().top < window.innerHeight")
+    assert again.evaluate(
+        "document.getElementById('ZE-P4.1').getBoundingClientRect().top < window.innerHeight"
+    )
     opened.click("#filter [type=reset]")
     opened.check("[name=label][value='second sample differs']")
     opened.wait_for_function("document.getElementById('count').textContent === '1 of 4 claims'")
     assert shown(opened, ".claim") == ["A-P1a"]
 
 
-@pytest.mark.parametrize(("query", "claims"), [
-    ("PROPOSITION 1", ["A-P1a", "A-P1b"]), ("proposition 4", []), ("proposition 4.1", ["ZE-P4.1"]), ("h13", ["H13"]),
-    ("replicates", ["A-P1b"]), ("reduced", ["H13"]), ('"1/(5 sigma^2)"', ["ZE-P4.1"]), ("make figure9", ["A-P1b"]),
-    ("1/(5σ²)", ["ZE-P4.1"]), ('"own pattern"', ["A-P1b"]), ('"pattern own"', []), ("proposition 1 (a)", ["A-P1a"]),
-])  # fmt: skip
-def test_the_search_finds_phrases_numbers_and_formulas(opened: Any, query: str, claims: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("query", "claims"),
+    [
+        ("PROPOSITION 1", ["A-P1a", "A-P1b"]),
+        ("proposition 4", []),
+        ("proposition 4.1", ["ZE-P4.1"]),
+        ("h13", ["H13"]),
+        ("replicates", ["A-P1b"]),
+        ("reduced", ["H13"]),
+        ('"1/(5 sigma^2)"', ["ZE-P4.1"]),
+        ("make figure9", ["A-P1b"]),
+        ("1/(5σ²)", ["ZE-P4.1"]),
+        ('"own pattern"', ["A-P1b"]),
+        ('"pattern own"', []),
+        ("proposition 1 (a)", ["A-P1a"]),
+    ],
+)
+def test_the_search_finds_phrases_numbers_and_formulas(
+    opened: Any, query: str, claims: list[str]
+) -> None:
     before = opened.inner_text("main")
     opened.keyboard.press("Tab")
     assert opened.evaluate("document.activeElement.getAttribute('href')") == "#verdicts"
     opened.keyboard.press("/")
     opened.keyboard.type(query)
     assert opened.input_value("#words") == query and chosen(opened, query) == claims
-    assert query == "reduced" or (marked(opened) > 0) == bool(claims)  # a label may stand in no text
+    assert query == "reduced" or (marked(opened) > 0) == bool(
+        claims
+    )  # a label may stand in no text
     assert opened.is_visible("#none") != bool(claims)
     if claims:  # the first hit is scrolled to, below the search
-        assert 0 <= opened.evaluate("document.querySelector('.claim:not(.out)').getBoundingClientRect().top") < 200
-    assert chosen(opened, "") == CLAIMS and marked(opened) == 0 and opened.inner_text("main") == before
+        assert (
+            0
+            <= opened.evaluate(
+                "document.querySelector('.claim:not(.out)').getBoundingClientRect().top"
+            )
+            < 200
+        )
+    assert (
+        chosen(opened, "") == CLAIMS and marked(opened) == 0 and opened.inner_text("main") == before
+    )
 
 
 def test_a_search_without_a_hit_suggests_words_that_have_one(opened: Any) -> None:
@@ -189,7 +238,9 @@ def test_a_search_without_a_hit_suggests_words_that_have_one(opened: Any) -> Non
 def test_the_search_finds_every_word_that_the_page_uses(browser: Any, address: str) -> None:
     one = sized(browser, "desktop")
     one.goto(address)
-    one.evaluate("document.querySelectorAll('details').forEach(element => { element.open = true; })")
+    one.evaluate(
+        "document.querySelectorAll('details').forEach(element => { element.open = true; })"
+    )
     words = sorted(set(re.findall(r"(?<![\w.-])[A-Za-z]{3,}(?![\w-])", one.inner_text("body"))))
     assert len(words) > 500
     # Submitting the form answers at once, where typing waits for more letters.
@@ -204,14 +255,17 @@ def test_the_search_finds_every_word_that_the_page_uses(browser: Any, address: s
 def shifts(one: Any, also_after_input: bool = False) -> float:
     """Return how much of the page moved since the last call: the sum of layout shifts.
 
-    also_after_input : count those in the half second after an input as well, which a visitor may expect
+    also_after_input : count those in the half second after an input as well, which a visitor may
+        expect
     """
     one.wait_for_timeout(700)
     moved = one.evaluate("window.moved.splice(0)")
     return sum(value for value, is_expected in moved if also_after_input or not is_expected)
 
 
-def test_nothing_moves_while_the_page_loads_and_while_it_is_filtered(browser: Any, address: str) -> None:
+def test_nothing_moves_while_the_page_loads_and_while_it_is_filtered(
+    browser: Any, address: str
+) -> None:
     one = sized(browser, "phone")
     observe = "l => l.getEntries().forEach(e => window.moved.push([e.value, e.hadRecentInput]))"
     options = "{type: 'layout-shift', buffered: true}"
@@ -232,15 +286,23 @@ def test_nothing_moves_while_the_page_loads_and_while_it_is_filtered(browser: An
         assert chosen(one, query) is not None and one.is_visible("#none") == (query == "zzz")
         one.fill("#words", "")
         assert shifts(one) < 0.1
-        assert top == one.evaluate("document.querySelector('header').getBoundingClientRect().top + scrollY")
+        assert top == one.evaluate(
+            "document.querySelector('header').getBoundingClientRect().top + scrollY"
+        )
 
 
-def test_it_prints_pictures_and_formulas_and_on_request_one_page_per_claim(browser: Any, address: str) -> None:
+def test_it_prints_pictures_and_formulas_and_on_request_one_page_per_claim(
+    browser: Any, address: str
+) -> None:
     one = sized(browser, "desktop")
     one.goto(address)
     one.emulate_media(media="print")
     one.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    assert one.is_visible("article img") and one.is_visible("#H13 .formula") and not one.is_visible("#filter")
+    assert (
+        one.is_visible("article img")
+        and one.is_visible("#H13 .formula")
+        and not one.is_visible("#filter")
+    )
     breaks = "getComputedStyle(document.getElementById('A-P1a')).breakBefore"
     assert one.evaluate(breaks) == "auto"
     one.evaluate("document.getElementById('apart').click()")
@@ -259,35 +321,57 @@ def gallery(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return one
 
 
-@pytest.mark.parametrize(("query", "least", "most", "answer"), [
-    ("theorem 3 (c)", 3, 3, r"against ≥ 0\.01: contradicted; \d+ trainings"),
-    ("figure21 constants", 1, 9, r"Constants of figure21 and their grades: \d+ inferred"),
-    ("figure14 distance", 1, 9, r"(absolute difference|log10 ratio) median [\d.]+, maximum [\d.]+"),
-    ("contradicted cause", 1, 20, r"Likely cause, (size|floor|reading|literally false): "),
-    ("one training", 5, 40, r"one training"),
-    ("second sample differs", 1, 40, r"does not replicate|Second sample"),
-    ("G10", 1, 2, r"constants not searched"),
-    ("make figure22", 1, 1, r"make figure22[\s\S]*training li_icl_stack: \d+ CPU s"),
-    ("d = 20", 1, 60, r"layers 6 / 12"),
-    ("Zheng ab planted", 1, 30, r'against [∈≥≤][\s\S]*PLANTED\["ZE|PLANTED\["ZE[\s\S]*against [∈≥≤]'),
-    ("fragile", 5, 20, r"one plausible value gives supported and another contradicted"),
-    ("amended", 50, 120, r"amended 2026-11"),
-    ("searched", 30, 90, r""), ("planted", 100, 200, r"Planted violations"),
-])  # fmt: skip
-def test_a_question_is_answered_in_one_try(gallery: Any, query: str, least: int, most: int, answer: str) -> None:
+@pytest.mark.parametrize(
+    ("query", "least", "most", "answer"),
+    [
+        ("theorem 3 (c)", 3, 3, r"against ≥ 0\.01: contradicted; \d+ trainings"),
+        ("figure21 constants", 1, 9, r"Constants of figure21 and their grades: \d+ inferred"),
+        (
+            "figure14 distance",
+            1,
+            9,
+            r"(absolute difference|log10 ratio) median [\d.]+, maximum [\d.]+",
+        ),
+        ("contradicted cause", 1, 20, r"Likely cause, (size|floor|reading|literally false): "),
+        ("one training", 5, 40, r"one training"),
+        ("second sample differs", 1, 40, r"does not replicate|Second sample"),
+        ("G10", 1, 2, r"constants not searched"),
+        ("make figure22", 1, 1, r"make figure22[\s\S]*training li_icl_stack: \d+ CPU s"),
+        ("d = 20", 1, 60, r"layers 6 / 12"),
+        (
+            "Zheng ab planted",
+            1,
+            30,
+            r'against [∈≥≤][\s\S]*PLANTED\["ZE|PLANTED\["ZE[\s\S]*against [∈≥≤]',
+        ),
+        ("fragile", 5, 20, r"one plausible value gives supported and another contradicted"),
+        ("amended", 50, 120, r"amended 2026-11"),
+        ("searched", 30, 90, r""),
+        ("planted", 100, 200, r"Planted violations"),
+    ],
+)
+def test_a_question_is_answered_in_one_try(
+    gallery: Any, query: str, least: int, most: int, answer: str
+) -> None:
     claims = chosen(gallery, query)
     assert least <= len(claims) <= most
-    gallery.evaluate("document.querySelectorAll('article:not(.out) details').forEach(e => { e.open = true; })")
+    gallery.evaluate(
+        "document.querySelectorAll('article:not(.out) details').forEach(e => { e.open = true; })"
+    )
     assert re.search(answer, gallery.inner_text("main"))
 
 
 @pytest.mark.parametrize(("width", "display"), [("desktop", "table-row"), ("phone", "block")])
-def test_without_javascript_everything_reads(browser: Any, address: str, width: str, display: str) -> None:
+def test_without_javascript_everything_reads(
+    browser: Any, address: str, width: str, display: str
+) -> None:
     one = sized(browser, width, java_script_enabled=False)
     one.goto(address)
     assert not one.is_visible("#filter") and len(shown(one, "article")) == 3
     text = one.inner_text("body")
-    assert all(words in text for words in ("1 figures are not made yet: figure12", "A-P1b", "We find"))
+    assert all(
+        words in text for words in ("1 figures are not made yet: figure12", "A-P1b", "We find")
+    )
     row = one.locator("tr[data-claim]").first
     assert row.evaluate("element => getComputedStyle(element).display") == display
 
@@ -296,7 +380,14 @@ def test_without_javascript_everything_reads(browser: Any, address: str, width: 
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the site as `make docs` builds it."""
     folder, site = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("site")
-    for name in ("Makefile", "mkdocs.yml", "README.md", "LICENSE", "CITATION.cff", "references.bib"):
+    for name in (
+        "Makefile",
+        "mkdocs.yml",
+        "README.md",
+        "LICENSE",
+        "CITATION.cff",
+        "references.bib",
+    ):
         shutil.copy2(ROOT / name, folder / name)
     for name in ("docs", "gallery", "profiles", "requirements", "src/icl/papers"):
         shutil.copytree(ROOT / name, folder / name)
@@ -307,7 +398,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_site_fits_the_screen_and_passes_an_accessibility_checker(browser: Any, built: Path, width: str) -> None:
+def test_the_site_fits_the_screen_and_passes_an_accessibility_checker(
+    browser: Any, built: Path, width: str
+) -> None:
     skipped = built / "404.html", built / "gallery/report.html"
     paths = [path for path in built.rglob("*.html") if path not in skipped]
     assert len(paths) > 10
@@ -336,4 +429,6 @@ def test_every_link_of_the_site_leads_to_a_file(built: Path) -> None:
                 count += 1
                 dead += [(path.name, link)] * (not (path.parent / target).exists())
     assert dead == [] and count > 100
-    assert 'href="gallery/report.html" class="md-nav__link"' in (built / "index.html").read_text(encoding="utf-8")
+    assert 'href="gallery/report.html" class="md-nav__link"' in (built / "index.html").read_text(
+        encoding="utf-8"
+    )

@@ -22,16 +22,27 @@ LINES = gallery.read(ROOT / gallery.VERDICTS)
 def test_every_verdict_is_stored_once_and_on_the_bounds_of_the_ledger() -> None:
     assert len({(line["claim"], line["scale"], line["first_seed"]) for line in LINES}) == len(LINES)
     for line in LINES:
-        assert gallery.is_current(line) and ledger.claim(line["claim"]).figure == line["figure"], line["claim"]
+        assert gallery.is_current(line) and ledger.claim(line["claim"]).figure == line["figure"], (
+            line["claim"]
+        )
         assert Verdict.read(line).plain().items() <= line.items()
     line = next(line for line in LINES if line["parts"])
     first, *others = line["parts"]
-    assert not gallery.is_current(next(one for one in LINES if one["claim"] == "G9-small") | {"scale": "paper"})
-    for change in ({"claim": "gone"}, {"parts": others}, {"parts": []}, {"parts": [first | {"at_most": 7.0}, *others]}):
+    assert not gallery.is_current(
+        next(one for one in LINES if one["claim"] == "G9-small") | {"scale": "paper"}
+    )
+    for change in (
+        {"claim": "gone"},
+        {"parts": others},
+        {"parts": []},
+        {"parts": [first | {"at_most": 7.0}, *others]},
+    ):
         assert not gallery.is_current(line | change), change
 
 
-def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(figure9: results.Found) -> None:
+def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(
+    figure9: results.Found,
+) -> None:
     records = figure9.records
     kept = [line for line in LINES if line["figure"] in ("figure9", "figure10")]
     gallery.write(gallery.VERDICTS, kept)
@@ -45,7 +56,13 @@ def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(f
     assert Verdict.read(first).plain() == records["figure9"]["verdicts"][0]
     (line,), record = gallery.read(gallery.FIGURES), records["figure9"]
     about = {key: record[key] for key in ("distances", "diverged", "about")}
-    assert line == {"figure": "figure9", "scale": "smoke", "seeds": 0, "costs": line["costs"], **about}
+    assert line == {
+        "figure": "figure9",
+        "scale": "smoke",
+        "seeds": 0,
+        "costs": line["costs"],
+        **about,
+    }
     weights = [runs.read_arrays(Path(path))[1]["cpu_seconds"] for path in PLAN.run_files("figure9")]
     assert line["costs"]["training li_icl"][0] == pytest.approx(sum(weights), abs=0.01)
     assert line["costs"]["measure"][0] == 3.0
@@ -58,15 +75,26 @@ def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(f
     assert {path.suffix for path in gallery.FOLDER.iterdir()} == {".jsonl", ".png"}
 
 
-@pytest.mark.parametrize(("claim", "scale", "second", "outcome", "repeats"), [
-    ("A-P1b", "laptop", "supported", "supported", "yes"),
-    ("A-P1b", "laptop", "contradicted", "supported", "no: contradicted"),
-    ("A-P1b", "paper", "contradicted", "supported", "–"),  # another scale repeats nothing
-    ("A-T3b-M2", "laptop", "inconclusive", "inconclusive", "decides"),  # its number of seeds was doubled
-    ("S2", "laptop", "contradicted", "supported", "–"),  # computed
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("claim", "scale", "second", "outcome", "repeats"),
+    [
+        ("A-P1b", "laptop", "supported", "supported", "yes"),
+        ("A-P1b", "laptop", "contradicted", "supported", "no: contradicted"),
+        ("A-P1b", "paper", "contradicted", "supported", "–"),  # another scale repeats nothing
+        (
+            "A-T3b-M2",
+            "laptop",
+            "inconclusive",
+            "inconclusive",
+            "decides",
+        ),  # its number of seeds was doubled
+        ("S2", "laptop", "contradicted", "supported", "–"),  # computed
+    ],
+)
 @pytest.mark.usefixtures("figure9")
-def test_a_second_sample_repeats_or_decides(claim: str, scale: str, second: str, outcome: str, repeats: str) -> None:
+def test_a_second_sample_repeats_or_decides(
+    claim: str, scale: str, second: str, outcome: str, repeats: str
+) -> None:
     of_claim = [line for line in LINES if line["claim"] == claim and line["parts"]]
     (first,) = [line for line in of_claim if line["scale"] == "laptop"]
     other = {"first_seed": 2000, "scale": scale, "outcome": second, "parts": [], "conditions": []}
@@ -74,12 +102,17 @@ def test_a_second_sample_repeats_or_decides(claim: str, scale: str, second: str,
     (entry,) = entries.from_gallery()
     (card,) = [card for card in entry.cards if card.claim.id == claim]
     assert (entry.plan.scale, card.outcome, card.repeats) == ("laptop", outcome, repeats)
-    not_run = [card for card in entry.cards if card.claim.scales and "laptop" not in card.claim.scales]
+    not_run = [
+        card for card in entry.cards if card.claim.scales and "laptop" not in card.claim.scales
+    ]
     assert all(card.outcome == NOT_TESTED for card in not_run)
 
 
 def test_costs_count_a_training_once_and_a_damaged_benchmark_is_named(tmp_path: Path) -> None:
-    two = [{"training a": (60, 1, 1), "measure": (5, 1, 1)}, {"training a": (60, 1, 1), "draw": (1, 1, 1)}]
+    two = [
+        {"training a": (60, 1, 1), "measure": (5, 1, 1)},
+        {"training a": (60, 1, 1), "draw": (1, 1, 1)},
+    ]
     assert costs.total(two) == (66, 60)
     path = tmp_path / "figure9.tsv"
     path.write_text("s\tcpu_time\tmax_rss\n1\t-\tNA\n")
@@ -93,7 +126,8 @@ def test_expected_costs_grow_with_the_runs_of_a_training(monkeypatch: pytest.Mon
     """Measured here with ten seeds; measuring and drawing cost the same for any number."""
     measured = {"training garg": [600.0, 1, 1], "measure": [5.0, 1, 1]}
     lines = [
-        {"figure": name, "scale": "laptop", "seeds": 10, "costs": measured} for name in ("garg_linear", "garg_shifts")
+        {"figure": name, "scale": "laptop", "seeds": 10, "costs": measured}
+        for name in ("garg_linear", "garg_shifts")
     ]
     monkeypatch.setattr(gallery, "read", lambda path: lines)
     names = ["garg_linear", "garg_shifts", "figure9"]
@@ -106,8 +140,13 @@ def test_what_the_documentation_names_exists() -> None:
     paths = [ROOT / "README.md", *(ROOT / "gallery").glob("*.md"), *(ROOT / "docs").glob("*.md")]
     pages = {path: path.read_text(encoding="utf-8") for path in paths}
     makefile, text = (ROOT / "Makefile").read_text(encoding="utf-8"), "\n".join(pages.values())
-    rules = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk"))
-    targets = {*registry.figures(), *re.findall(r"^(?:use )?rule (?:\w+ as )?(\w+)\b", rules, re.MULTILINE)}
+    rules = "\n".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk")
+    )
+    targets = {
+        *registry.figures(),
+        *re.findall(r"^(?:use )?rule (?:\w+ as )?(\w+)\b", rules, re.MULTILINE),
+    }
     targets |= set(" ".join(re.findall(r"^OWN := (.*)$", makefile, re.MULTILINE)).split())
     targets |= set(re.findall(r"icl new figure \w+ (\w+)", text))
     assert set(re.findall(r"(?:`|^)make (\w+)", text, re.MULTILINE)) <= targets
@@ -115,5 +154,7 @@ def test_what_the_documentation_names_exists() -> None:
              for link in re.findall(r'(?:\]\(|src=")(?!https?:|#)([^)"#\s]+)', of_page)]  # fmt: skip
     assert [(path.name, link) for path, link in links if not (path.parent / link).exists()] == []
     assert sum(path.stat().st_size for path in (ROOT / "gallery").iterdir()) < 16e6
-    found = re.findall(r"^@\w+\{(\w+),", (ROOT / "references.bib").read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.findall(
+        r"^@\w+\{(\w+),", (ROOT / "references.bib").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert {key for paper in ledger.papers() for key in paper.cite} == set(found)

@@ -1,4 +1,6 @@
-"""The report: its claims, outcomes and numbers are those of the verdict files, and it is one safe, small file."""
+"""The report: its claims, outcomes and numbers are those of the verdict files, and it is one
+safe, small file.
+"""
 
 import contextlib
 import html
@@ -24,7 +26,17 @@ from icl.evidence import ledger
 from icl.evidence.judging import OUTCOMES, Part, Verdict
 from icl.evidence.ledger import Bound
 from icl.pipeline.plan import Plan
-from icl.report import compare, constants, drawing, entries, formulas, gallery, page, results, wording
+from icl.report import (
+    compare,
+    constants,
+    drawing,
+    entries,
+    formulas,
+    gallery,
+    page,
+    results,
+    wording,
+)
 from icl.report.cards import OUT_OF, WORST_FIRST, Card, counts, tally
 from icl.report.entries import Entry
 
@@ -50,7 +62,9 @@ def test_statements_are_no_markdown_and_no_html_on_the_pages(shown: list[Entry])
     """On GitHub `<w, x>` would be a tag, and `l*` may begin an emphasis."""
     hostile = "<script> *a* _b_ `c` [d](e) $f$ | ~~g~~ &lt; \\ \n# h"
     text = wording.markdown(hostile)
-    assert re.findall(r"(?<!\\)(?:\\\\)*[`*<>&|\[\]$~#]|(?<!\w|\\)_", text) == [] and "\n" not in text
+    assert (
+        re.findall(r"(?<!\\)(?:\\\\)*[`*<>&|\[\]$~#]|(?<!\w|\\)_", text) == [] and "\n" not in text
+    )
     with contextlib.chdir(ROOT):
         pages = page.texts(shown)
     written = "".join(re.sub(r"```.*?```", "", text, flags=re.DOTALL) for text in pages.values())
@@ -61,12 +75,19 @@ def cards(text: str) -> dict[str, tuple[str, list[str]]]:
     """Claim -> outcome and the lines of its bounds, as a page shows them."""
     section = r'class="claim [^"]*" id="([^"]+)" data-outcome="([^"]+)"(.*?)(?:Second sample|<p class="commands">)'
     found = re.findall(section, text, re.DOTALL)
-    return {name: (outcome, re.findall(r"<p>([^<>]* against [^<>]*)</p>", body)) for name, outcome, body in found}
+    return {
+        name: (outcome, re.findall(r"<p>([^<>]* against [^<>]*)</p>", body))
+        for name, outcome, body in found
+    }
 
 
-def test_outcomes_and_numbers_are_those_of_the_verdict_files(whole: str, shown: list[Entry]) -> None:
+def test_outcomes_and_numbers_are_those_of_the_verdict_files(
+    whole: str, shown: list[Entry]
+) -> None:
     lines = gallery.read(ROOT / gallery.VERDICTS)
-    judged = {(line["claim"], line["scale"], line["first_seed"]): Verdict.read(line) for line in lines}
+    judged = {
+        (line["claim"], line["scale"], line["first_seed"]): Verdict.read(line) for line in lines
+    }
     claims, found = [card.claim for entry in shown for card in entry.cards], cards(whole)
     assert sorted(found) == sorted(claim.id for claim in claims)
     assert sorted(re.findall(r'<tr data-claim="([^"]+)"', whole)) == sorted(found)
@@ -75,17 +96,26 @@ def test_outcomes_and_numbers_are_those_of_the_verdict_files(whole: str, shown: 
         outcome, parts = found[claim.id]
         first, second = (judged.get((claim.id, scale[claim.figure], seed)) for seed in (1000, 2000))
         if first is None:
-            assert (outcome, parts) == ("not tested", []) and scale[claim.figure] not in claim.scales
+            assert (outcome, parts) == ("not tested", []) and scale[
+                claim.figure
+            ] not in claim.scales
             continue
         decides = second and ledger.target(claim.figure).doubled and not claim.is_computed
         assert outcome == (second if second and decides else first).outcome
         for part, text in zip(first.parts, parts, strict=True):
-            assert text.startswith(f"{wording.interval(part)} against ") and f": {part.outcome}; " in text
+            assert (
+                text.startswith(f"{wording.interval(part)} against ")
+                and f": {part.outcome}; " in text
+            )
 
 
-def test_the_committed_pages_are_current(whole: str, shown: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_committed_pages_are_current(
+    whole: str, shown: list[Entry], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)
-    assert {path: path.read_text(encoding="utf-8") for path in page.texts(shown)} == page.texts(shown), MEND
+    assert {path: path.read_text(encoding="utf-8") for path in page.texts(shown)} == page.texts(
+        shown
+    ), MEND
     assert cards((ROOT / "gallery/report.html").read_text(encoding="utf-8")) == cards(whole), MEND
 
 
@@ -94,24 +124,39 @@ def test_the_page_is_small_and_loads_nothing_else(whole: str) -> None:
     body = re.sub(r"<script>.*?</script>", "", whole, flags=re.DOTALL)
     assert whole.count("<script") == 1 and "url(" not in body and "@import" not in body
     assert len(images := re.findall(r"<img [^>]*>", body)) >= len(registry.figures())
-    assert all(re.search(r' width="\d+" height="\d+".* src="data:image/webp', image) for image in images)
+    assert all(
+        re.search(r' width="\d+" height="\d+".* src="data:image/webp', image) for image in images
+    )
     anchors = re.findall(r'\sid="([^"]+)"', body)
     assert len(anchors) == len(set(anchors))
-    links = set(re.findall(r'href="([^"]+)"', body)) - {f"#{anchor}" for anchor in anchors} - {"data:,"}
+    links = (
+        set(re.findall(r'href="([^"]+)"', body)) - {f"#{anchor}" for anchor in anchors} - {"data:,"}
+    )
     files = [link for link in links if not link.startswith("https://arxiv.org/abs/")]
     assert all((ROOT / "gallery" / link).is_file() for link in files)
 
 
-def test_markup_in_data_stays_text_and_equal_entries_give_equal_bytes(figure9: results.Found) -> None:
+def test_markup_in_data_stays_text_and_equal_entries_give_equal_bytes(
+    figure9: results.Found,
+) -> None:
     (entry,), (again,) = (entries.from_disk(PLAN, figure9.records) for _ in range(2))
     assert page.html([entry], "../../", "smoke") == page.html([again], "../../", "smoke")
     mark, (card,) = '"><script>alert(1)</script>', entry.cards
     texts = ("source", "says", "premise", "tested", "why", "not_shown", "unit")
     part = replace(card.verdict.parts[0], bound=Bound(observable=mark, at_least=0.0))
-    claim, verdict = card.claim.model_copy(update=dict.fromkeys(texts, mark)), replace(card.verdict, parts=(part,))
+    claim, verdict = (
+        card.claim.model_copy(update=dict.fromkeys(texts, mark)),
+        replace(card.verdict, parts=(part,)),
+    )
     about = {"revision": mark, "clean": False, "python": mark, "versions": {mark: mark}}
-    spoilt = replace(entry, cards=[replace(card, claim=claim, verdict=verdict, date=mark)], about=about, table=mark,
-                     diverged=[mark], costs={mark: (1, 1, 1)})  # fmt: skip
+    spoilt = replace(
+        entry,
+        cards=[replace(card, claim=claim, verdict=verdict, date=mark)],
+        about=about,
+        table=mark,
+        diverged=[mark],
+        costs={mark: (1, 1, 1)},
+    )
     text = page.html([spoilt], "../../", mark, [mark], mark)
     assert text.count("<script") == 1 and text.count(escape(mark)) > len(texts)
 
@@ -123,11 +168,18 @@ def test_a_page_of_results_shows_what_is_made_and_names_the_rest(figure9: result
     for card in entry.cards:
         outcome, parts = cards(text)[card.claim.id]
         assert outcome == "inconclusive"
-        assert [part.split(" against")[0] for part in parts] == [wording.interval(p) for p in card.verdict.parts]
-    for words in ("1 figures are not made yet: figure12;", record["table"], "make figure9 SCALE=smoke",
+        assert [part.split(" against")[0] for part in parts] == [
+            wording.interval(p) for p in card.verdict.parts
+        ]
+    for words in ("1 figures are not made yet: figure12;", record["table"], "make figure9 "
+    "SCALE=smoke",
                   "training li_icl: ", "3 CPU s", "python " + record["about"]["python"]):  # fmt: skip
         assert words in text, words
-    links = [link for link in re.findall(r'href="([^"#]+)"', text) if "/figures/" in link or "verdicts/" in link]
+    links = [
+        link
+        for link in re.findall(r'href="([^"#]+)"', text)
+        if "/figures/" in link or "verdicts/" in link
+    ]
     assert links and all((Path(PLAN.results) / link).is_file() for link in links)
 
 
@@ -137,16 +189,24 @@ def test_changes_against_other_results_are_marked(figure9: results.Found, tmp_pa
     records.write(tmp_path / "before/smoke/verdicts/figure9.json", "verdicts", theirs)
     for folder in (tmp_path / "before", tmp_path / "before/smoke"):
         changes = list(compare.changes(figure9.records, results.of_folder(folder, "smoke")))
-        text = page.html(entries.from_disk(PLAN, figure9.records, changes), "", PLAN.folder, (), "before")
-        assert "Changed since before:" in text and 'value="changed"' in text and "data-changed" in text
+        text = page.html(
+            entries.from_disk(PLAN, figure9.records, changes), "", PLAN.folder, (), "before"
+        )
+        assert (
+            "Changed since before:" in text and 'value="changed"' in text and "data-changed" in text
+        )
     assert compare.changed_verdicts(changes) == {"A-P1b": "contradicted → inconclusive"}
-    (same,) = entries.from_disk(PLAN, figure9.records, compare.changes(figure9.records, figure9.records))
+    (same,) = entries.from_disk(
+        PLAN, figure9.records, compare.changes(figure9.records, figure9.records)
+    )
     assert not same.cards[0].news
     with pytest.raises(RecordError, match="holds no verdicts of laptop"):
         results.of_folder(tmp_path / "before", "laptop")
 
 
-def record(ends: tuple[float, float, float], outcome: str = "supported", observable: str = "a") -> dict[str, Any]:
+def record(
+    ends: tuple[float, float, float], outcome: str = "supported", observable: str = "a"
+) -> dict[str, Any]:
     """Return the verdict file of a figure with one claim of one bound."""
     part = Part(Bound(observable=observable, at_least=0.0), *ends, 5, "supported")
     return {"verdicts": [Verdict("X", "smoke", outcome, (part,)).plain()]}
@@ -155,52 +215,85 @@ def record(ends: tuple[float, float, float], outcome: str = "supported", observa
 ONE, NONE = (1.0, 0.9, 1.1), (math.nan, math.nan, math.nan)
 
 
-@pytest.mark.parametrize(("ours", "theirs", "kind"), [
-    (ONE, ONE, compare.SAME), (ONE, NONE, compare.UNKNOWN), (ONE, (1.15, 1.05, 1.25), compare.WITHIN),
-    (ONE, (1.2, 1.1, 1.3), compare.WITHIN), (ONE, (1.3, 1.2, 1.4), compare.BEYOND),
-    ((1.3, 1.2, 1.4), ONE, compare.BEYOND), ((1.0, 1.0, 1.0), (1.0 + 1e-12,) * 3, compare.BEYOND),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ours", "theirs", "kind"),
+    [
+        (ONE, ONE, compare.SAME),
+        (ONE, NONE, compare.UNKNOWN),
+        (ONE, (1.15, 1.05, 1.25), compare.WITHIN),
+        (ONE, (1.2, 1.1, 1.3), compare.WITHIN),
+        (ONE, (1.3, 1.2, 1.4), compare.BEYOND),
+        ((1.3, 1.2, 1.4), ONE, compare.BEYOND),
+        ((1.0, 1.0, 1.0), (1.0 + 1e-12,) * 3, compare.BEYOND),
+    ],
+)
 def test_numbers_are_apart_when_their_intervals_are(ours: Any, theirs: Any, kind: str) -> None:
     (change,) = compare.changes({"f": record(ours)}, {"f": record(theirs)})
     assert change.kind == kind and change.is_news == (kind not in (compare.SAME, compare.WITHIN))
 
 
 def test_unmatched_bounds_and_changed_outcomes_are_news() -> None:
-    found = list(compare.changes({"f": record(ONE)}, {"f": record(ONE, observable="b"), "g": record(ONE)}))
+    found = list(
+        compare.changes({"f": record(ONE)}, {"f": record(ONE, observable="b"), "g": record(ONE)})
+    )
     kinds = [("f", "a", compare.ADDED), ("f", "b", compare.REMOVED), ("g", "a", compare.REMOVED)]
     assert [(one.figure, one.bound.observable, one.kind) for one in found] == kinds
     (change,) = compare.changes({"f": record(ONE)}, {"f": record(ONE, "contradicted")})
-    assert change.is_news and (change.kind, change.outcomes) == (compare.SAME, "contradicted → supported")
+    assert change.is_news and (change.kind, change.outcomes) == (
+        compare.SAME,
+        "contradicted → supported",
+    )
     assert "1 numbers: 1 the same. 1 verdicts changed.\n\n| figure |" in compare.summary([change])
 
 
 def counted(outcomes: Any, second: Any = ("", ""), reduced: Any = (), **about: Any) -> list[int]:
     """Return the counts of two claims of one statement."""
-    claims = [ledger.claims(name)[0].model_copy(update={"kind": "figure", "statement": "shared", **about})
-              for name in ("figure8", "figure9")]  # fmt: skip
-    verdicts = [Verdict(claim.id, "laptop", one, ()) for claim, one in zip(claims, outcomes, strict=True)]
+    claims = [
+        ledger.claims(name)[0].model_copy(update={"kind": "figure", "statement": "shared", **about})
+        for name in ("figure8", "figure9")
+    ]
+    verdicts = [
+        Verdict(claim.id, "laptop", one, ()) for claim, one in zip(claims, outcomes, strict=True)
+    ]
     text = counts([Card(*parts) for parts in zip(claims, verdicts, second, strict=True)], reduced)
     assert "2 claims test these 1 statements." in text
     header, _, *rows = [line.split(" | ") for line in text.splitlines() if line.startswith("|")]
     return [int(row[header.index("published figures")].split(" ")[0]) for row in rows]
 
 
-def test_a_statement_counts_once_with_the_worst_outcome_of_its_claims_and_limits_are_counted() -> None:
+def test_a_statement_counts_once_with_the_worst_outcome_of_its_claims_and_limits_are_counted() -> (
+    None
+):
     for outcomes in itertools.product(OUTCOMES, repeat=2):
-        assert counted(outcomes)[:4] == [int(one == min(outcomes, key=WORST_FIRST.index)) for one in OUTCOMES]
+        assert counted(outcomes)[:4] == [
+            int(one == min(outcomes, key=WORST_FIRST.index)) for one in OUTCOMES
+        ]
     both = ("supported", "supported")
     assert counted(both)[5::2] == [0, 0, 0]
-    assert counted(both, both, ["figure9"], unit="sets of prompts of one training")[5::2] == [1, 1, 1]
-    assert counted(both, ("supported", "inconclusive"))[-1] == 0 and counted(both, ("supported", ""))[-1] == 1
+    assert counted(both, both, ["figure9"], unit="sets of prompts of one training")[5::2] == [
+        1,
+        1,
+        1,
+    ]
+    assert (
+        counted(both, ("supported", "inconclusive"))[-1] == 0
+        and counted(both, ("supported", ""))[-1] == 1
+    )
 
 
-def test_the_summary_of_repetition_names_what_a_second_sample_changes_and_what_was_not_searched() -> None:
+def test_the_summary_of_repetition_names_what_a_second_sample_changes_and_what_was_not_searched() -> (
+    None
+):
     def summary(figure: str, second: str) -> str:
         claim = ledger.claims(figure)[0]
         return counts([Card(claim, Verdict(claim.id, "laptop", "supported", ()), second)])
 
-    assert "another outcome: A-P1a (figure: supported, then inconclusive)." in summary("figure8", "inconclusive")
-    assert "another outcome: G3" in summary("garg_linear", "inconclusive")  # the second sample decides
+    assert "another outcome: A-P1a (figure: supported, then inconclusive)." in summary(
+        "figure8", "inconclusive"
+    )
+    assert "another outcome: G3" in summary(
+        "garg_linear", "inconclusive"
+    )  # the second sample decides
     assert not any("another outcome" in summary("figure8", second) for second in ("supported", ""))
     varied = "fragile (flips for one plausible setting), of those that we varied"
     again = "repeated by other seeds, of those trained again"
@@ -209,7 +302,9 @@ def test_the_summary_of_repetition_names_what_a_second_sample_changes_and_what_w
         ("zheng_heatmap", "", {varied: "0 of 0", again: "0 of 0"}),
     ):
         for words, number in numbers.items():
-            row = " | ".join([f"| of the supported: {words}", "0 of 0", "0 of 0", number, "0 of 0", "0 of 0 |"])
+            row = " | ".join(
+                [f"| of the supported: {words}", "0 of 0", "0 of 0", number, "0 of 0", "0 of 0 |"]
+            )
             assert row in summary(figure, second)
 
 
@@ -238,17 +333,23 @@ def test_every_contradicted_claim_has_a_likely_cause_and_every_number_the_names_
     assert named and all(int(number) == text.count(", ") + 1 for number, text in named)
     reduced = [entry.name for entry in shown if entry.is_reduced]
     assert sorted(int(number) for number, _ in named) == sorted(
-        len(statements) for (_, name), statements in tally(made, reduced).items() if name not in OUT_OF.values()
+        len(statements)
+        for (_, name), statements in tally(made, reduced).items()
+        if name not in OUT_OF.values()
     )
 
 
-def test_the_values_of_the_second_sample_are_shown_where_they_are_known(whole: str, shown: list[Entry]) -> None:
+def test_the_values_of_the_second_sample_are_shown_where_they_are_known(
+    whole: str, shown: list[Entry]
+) -> None:
     repeated = [card for entry in shown for card in entry.cards if card.second]
     assert {bool(card.again) for card in repeated} == {True, False}
     for card in repeated:
         body = whole[whole.index(f'id="{card.claim.id}" data-outcome') :]
         body = body[: body.index('<p class="commands">')]
-        assert (f"Second sample: {card.second}; its values were not recorded." in body) != bool(card.again)
+        assert (f"Second sample: {card.second}; its values were not recorded." in body) != bool(
+            card.again
+        )
         assert all(f"<p>{wording.interval(part)} against " in body for part in card.again)
 
 
@@ -256,21 +357,45 @@ def test_the_values_of_the_second_sample_are_shown_where_they_are_known(whole: s
     ("A-T3c-random", "Theorem 3 (pruning large neurons), theorem 3 (c)"),
     ("A-P1a", "proposition 1 (a)"), ("G10", ""),
 ])  # fmt: skip
-def test_a_claim_is_found_by_its_statement_and_the_part_of_the_theorem(claim: str, expected: str) -> None:
+def test_a_claim_is_found_by_its_statement_and_the_part_of_the_theorem(
+    claim: str, expected: str
+) -> None:
     assert page.names(ledger.claim(claim)) == expected
 
 
 numbers = st.floats(-1e6, 1e6) | st.floats(1e-9, 1e3)
 
 
-@given(st.tuples(numbers, numbers, numbers), st.lists(numbers, max_size=9), st.sampled_from(["least", "most", "both"]))
-def test_a_drawing_holds_all_that_it_shows(values: tuple[float, ...], runs: list[float], kind: str) -> None:
+@given(
+    st.tuples(numbers, numbers, numbers),
+    st.lists(numbers, max_size=9),
+    st.sampled_from(["least", "most", "both"]),
+)
+def test_a_drawing_holds_all_that_it_shows(
+    values: tuple[float, ...], runs: list[float], kind: str
+) -> None:
     low, estimate, high = sorted(values)
-    ends = {"at_least": low - 1 if kind != "most" else -math.inf, "at_most": high + 1 if kind != "least" else math.inf}
-    part = Part(Bound(observable="x", **ends), estimate, low, high, len(runs), "supported", values=tuple(runs))
+    ends = {
+        "at_least": low - 1 if kind != "most" else -math.inf,
+        "at_most": high + 1 if kind != "least" else math.inf,
+    }
+    part = Part(
+        Bound(observable="x", **ends),
+        estimate,
+        low,
+        high,
+        len(runs),
+        "supported",
+        values=tuple(runs),
+    )
     made: Any = drawing.drawing(part)
-    places = [made.place(value) for value in (low, estimate, high, *runs, *(end for end, _ in made.ends))]
-    assert all(0 <= place <= drawing.WIDTH for place in (*places, *made.inside)) and made.inside[0] < made.inside[1]
+    places = [
+        made.place(value) for value in (low, estimate, high, *runs, *(end for end, _ in made.ends))
+    ]
+    assert (
+        all(0 <= place <= drawing.WIDTH for place in (*places, *made.inside))
+        and made.inside[0] < made.inside[1]
+    )
     assert made.is_logarithmic <= (min(low, *runs, estimate) > 0)
     assert drawing.drawing(replace(part, estimate=math.nan)) is None
 
@@ -287,16 +412,27 @@ def test_a_formula_is_shown_as_mathml_or_refused(text: str) -> None:
             formulas.mathml(wrong)
 
 
-def test_changed_and_reduced_constants_are_graded_so_and_those_to_move_can_be_set(whole: str) -> None:
+def test_changed_and_reduced_constants_are_graded_so_and_those_to_move_can_be_set(
+    whole: str,
+) -> None:
     changed = Plan("laptop", constants={"li_icl": {"relevant_fraction": 0.6}})
     rows = constants.rows(changed, "figure9")
     assert [row["name"] for row in rows if row["grade"] == "changed"] == ["relevant_fraction"]
     sources = {row["name"]: row["source"] for row in constants.rows(Plan("laptop"), "figure12")}
-    assert sources["prompts"].endswith(" (default: 2000)") and "(default" not in sources["relevant_fraction_test"]
-    reduced = {row["name"] for row in constants.rows(Plan("laptop"), "garg_linear") if row["grade"] == "reduced"}
+    assert (
+        sources["prompts"].endswith(" (default: 2000)")
+        and "(default" not in sources["relevant_fraction_test"]
+    )
+    reduced = {
+        row["name"]
+        for row in constants.rows(Plan("laptop"), "garg_linear")
+        if row["grade"] == "reduced"
+    }
     assert {"steps", "dimension", "learning_rate"} <= reduced
     assert "reduced" not in {row["grade"] for row in constants.rows(Plan("paper"), "garg_linear")}
     commands = set(re.findall(r"make whatif FIGURE=(\w+) SET='(.*?)'", whole))
     assert commands
     for name, text in commands:
-        assert Plan("smoke", constants=yaml.safe_load(html.unescape(text))).sweeps(name) != PLAN.sweeps(name)
+        assert Plan("smoke", constants=yaml.safe_load(html.unescape(text))).sweeps(
+            name
+        ) != PLAN.sweeps(name)

@@ -14,8 +14,17 @@ from icl.core.config import ConstantError
 from icl.evidence import ledger
 from icl.report import skeleton
 
-COPIED = ("src", "workflow", "profiles", "tests/conftest.py", "tests/papers/test_contracts.py", "Snakefile", "Makefile",
-          "environment.yml", "pyproject.toml")  # fmt: skip
+COPIED = (
+    "src",
+    "workflow",
+    "profiles",
+    "tests/conftest.py",
+    "tests/papers/test_contracts.py",
+    "Snakefile",
+    "Makefile",
+    "environment.yml",
+    "pyproject.toml",
+)
 
 
 class Tree(Workflow):
@@ -28,7 +37,9 @@ class Tree(Workflow):
 
     def files(self) -> dict[str, bytes]:
         """Path -> content of every file, without caches."""
-        paths = [path for path in self.folder.rglob("*") if path.is_file() and ".cache" not in path.parts]
+        paths = [
+            path for path in self.folder.rglob("*") if path.is_file() and ".cache" not in path.parts
+        ]
         return {str(path.relative_to(self.folder)): path.read_bytes() for path in paths}
 
 
@@ -54,15 +65,27 @@ def test_new_touches_its_files_and_the_ledger_alone_and_undo_restores_them(tree:
     tree("icl", "new", "figure", "zhang2024", "zhang_loss")
     path.write_text(path.read_text() + "# changed\n")
     entries = tree.folder / folder / "claims.yaml"
-    edited = entries.read_text().replace("  - id: ZHANG-LOSS", "  - id: Z-OTHER").replace("ZT9", "ZT99")
+    edited = (
+        entries.read_text().replace("  - id: ZHANG-LOSS", "  - id: Z-OTHER").replace("ZT9", "ZT99")
+    )
     entries.write_text(edited)
-    left = ["tables/zhang_loss.parquet", "logs/train/zhang_loss.0of1.log", "logs/show/zhang_loss_compared.log"]
+    left = [
+        "tables/zhang_loss.parquet",
+        "logs/train/zhang_loss.0of1.log",
+        "logs/show/zhang_loss_compared.log",
+    ]
     for made in left:
         (tree.folder / "results/smoke" / made).parent.mkdir(parents=True, exist_ok=True)
         (tree.folder / "results/smoke" / made).touch()
     told = tree("icl", "new", "undo")
-    assert all(f"left     {one} " in told for one in (".cache/zhang_loss.py", *(f"results/smoke/{p}" for p in left)))
-    assert entries.read_text() == before[f"{folder}/claims.yaml"].decode().replace("ZT9", "ZT99") and not path.exists()
+    assert all(
+        f"left     {one} " in told
+        for one in (".cache/zhang_loss.py", *(f"results/smoke/{p}" for p in left))
+    )
+    assert (
+        entries.read_text() == before[f"{folder}/claims.yaml"].decode().replace("ZT9", "ZT99")
+        and not path.exists()
+    )
     entries.write_bytes(before[f"{folder}/claims.yaml"])
     shutil.rmtree(tree.folder / "results")
     tree("icl", "new", "paper", "bai2024", "--no-training")
@@ -71,7 +94,9 @@ def test_new_touches_its_files_and_the_ledger_alone_and_undo_restores_them(tree:
 
 
 @pytest.mark.parametrize("key", folders.papers())
-def test_every_paper_can_take_a_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, key: str) -> None:
+def test_every_paper_can_take_a_figure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, key: str
+) -> None:
     """The files are valid Python and a valid ledger; this test does not write them."""
     made: dict[Path, str] = {}
     monkeypatch.setattr(skeleton, "_written", made.update)
@@ -85,8 +110,12 @@ def test_every_paper_can_take_a_figure(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert after.claims[:-1] == before.claims and after.claims[-1].figure == "a_new_figure"
 
 
-def test_the_example_in_the_documentation_is_what_new_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its violation names the claim and the bound; the lines of the other two places are in the new files."""
+def test_the_example_in_the_documentation_is_what_new_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its violation names the claim and the bound; the lines of the other two places are in the
+    new files.
+    """
     made: dict[Path, str] = {}
     monkeypatch.setattr(skeleton, "_written", made.update)
     skeleton.paper("garcia2025")
@@ -99,14 +128,30 @@ def test_the_example_in_the_documentation_is_what_new_writes(monkeypatch: pytest
     assert 'PLANTED = {"GARCIA2025-TRAINING": {"last loss over first loss"' in violations
 
 
-@pytest.mark.parametrize(("name", "reason"), [
-    *((name, "lower-case letters") for name in ("Figure", "1st", "a-b", "with space", "class", "../x", "", "é")),
-    ("report", "Makefile or the workflow"), ("test", "Makefile or the workflow"), ("li2024", "papers/li2024"),
-    ("draw_figure9", "a target of figure9"), ("figure9_compared", "a target of figure9"), ("train", "workflow"),
-    ("icl_rates_compared", "a target of icl_rates"), ("gallery_text", "workflow"), ("li_icl_alpha", "a training of"),
-    ("other_folder", "workflow"), ("clean", "Makefile"), ("draw_ab_dynamics", "a target of zheng_ab_dynamics"),
-    ("figure9", r"src/icl/papers/li2024/"), ("li_icl", r"icl\.papers\.li2024"), ("ab_dynamics", "an alias of"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        *(
+            (name, "lower-case letters")
+            for name in ("Figure", "1st", "a-b", "with space", "class", "../x", "", "é")
+        ),
+        ("report", "Makefile or the workflow"),
+        ("test", "Makefile or the workflow"),
+        ("li2024", "papers/li2024"),
+        ("draw_figure9", "a target of figure9"),
+        ("figure9_compared", "a target of figure9"),
+        ("train", "workflow"),
+        ("icl_rates_compared", "a target of icl_rates"),
+        ("gallery_text", "workflow"),
+        ("li_icl_alpha", "a training of"),
+        ("other_folder", "workflow"),
+        ("clean", "Makefile"),
+        ("draw_ab_dynamics", "a target of zheng_ab_dynamics"),
+        ("figure9", r"src/icl/papers/li2024/"),
+        ("li_icl", r"icl\.papers\.li2024"),
+        ("ab_dynamics", "an alias of"),
+    ],
+)
 def test_an_invalid_or_taken_name_is_refused_with_its_reason(name: str, reason: str) -> None:
     for add in (lambda: skeleton.figure("li2024", name), lambda: skeleton.paper(name)):
         with pytest.raises(ConstantError, match=reason):
@@ -114,11 +159,18 @@ def test_an_invalid_or_taken_name_is_refused_with_its_reason(name: str, reason: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("words", "name"), [
-    ("figure zhang2024 zhang_loss", "zhang_loss"), ("paper bai2024", "bai2024_training"),
-    ("paper bai2024 --no-training", "bai2024_estimators"), ("figure li2024 mine --from icl_lucky_neurons", "mine"),
-])  # fmt: skip
-def test_a_new_figure_passes_the_contracts_and_is_a_target(tree: Tree, words: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("figure zhang2024 zhang_loss", "zhang_loss"),
+        ("paper bai2024", "bai2024_training"),
+        ("paper bai2024 --no-training", "bai2024_estimators"),
+        ("figure li2024 mine --from icl_lucky_neurons", "mine"),
+    ],
+)
+def test_a_new_figure_passes_the_contracts_and_is_a_target(
+    tree: Tree, words: str, name: str
+) -> None:
     _, key, *_ = words.split()
     tree("icl", "new", *words.split())
     folder = str(tree.folder / "src/icl/papers" / key)

@@ -1,4 +1,6 @@
-"""The searches for unpublished constants: their spaces, trials, interruptions and record, and the drawn seed."""
+"""The searches for unpublished constants: their spaces, trials, interruptions and record, and
+the drawn seed.
+"""
 
 from typing import Any
 
@@ -18,8 +20,16 @@ from studies.drawn import distances
 from studies.space import FOLDER, Axis, Space, record, spaces
 
 RECORDS = {path.stem: record(path) for path in FOLDER.glob("*.csv")}
-# 16 coordinates and 8 neurons: every run's matrices start on 64 bytes, as at the papers' sizes (see conftest.py).
-TINY = {"prompts": 20, "batch": 2, "irrelevant_patterns": 6, "label_dimension": 4, "neurons": 8, "context_length": 5}
+# 16 coordinates and 8 neurons: every run's matrices start on 64 bytes, as at the papers' sizes (see
+# conftest.py).
+TINY = {
+    "prompts": 20,
+    "batch": 2,
+    "irrelevant_patterns": 6,
+    "label_dimension": 4,
+    "neurons": 8,
+    "context_length": 5,
+}
 START = Axis(reason="for a test", low=0.1, high=0.4)
 RATE = Axis(reason="for a test", low=1e-4, high=3e-3, log=True)
 
@@ -29,7 +39,9 @@ def tiny(**changes: Any) -> Space:
     axes = {"attention_start": START, "learning_rate": RATE}
     names = {"fitted": ("figure9",), "held_out": ("figure15",), "judged": ("figure9",)}
     sizes = {"trials": 3, "finalists": 1, "settled_seeds": 2, "values": 2}
-    return Space(**({"model": "li_icl", "axes": axes, "amounts": {"others": TINY}} | names | sizes | changes))
+    return Space(
+        **({"model": "li_icl", "axes": axes, "amounts": {"others": TINY}} | names | sizes | changes)
+    )
 
 
 # What is searched
@@ -54,12 +66,25 @@ def test_the_recorded_slices_go_through_the_values_in_use(name: str) -> None:
 
 def test_an_axis_of_some_figures_has_their_value_and_moves_in_them_only() -> None:
     noise = Axis(reason="for a test", low=0.0, high=1.0, figures=("figure14", "figure27"))
-    space, point = tiny(axes={"noise": noise, "attention_start": START}), {"noise": 0.1, "attention_start": 0.2}
-    assert space.defaults()["noise"] == figures.sweeps("figure14", "smoke", {})["li_icl_sgd_figures"].test.noise > 0
-    assert [space.moved_in(name, point) for name in ("figure14", "figure9")] == [point, {"attention_start": 0.2}]
+    space, point = (
+        tiny(axes={"noise": noise, "attention_start": START}),
+        {"noise": 0.1, "attention_start": 0.2},
+    )
+    assert (
+        space.defaults()["noise"]
+        == figures.sweeps("figure14", "smoke", {})["li_icl_sgd_figures"].test.noise
+        > 0
+    )
+    assert [space.moved_in(name, point) for name in ("figure14", "figure9")] == [
+        point,
+        {"attention_start": 0.2},
+    ]
 
 
-@given(st.floats(1e-9, 1e9), st.sampled_from([START, RATE, Axis(reason="", low=10, high=400, whole=True)]))
+@given(
+    st.floats(1e-9, 1e9),
+    st.sampled_from([START, RATE, Axis(reason="", low=10, high=400, whole=True)]),
+)
 def test_values_lie_in_the_range_and_have_two_digits(value: float, axis: Axis) -> None:
     near = axis.rounded(value)
     assert axis.low <= near <= axis.high
@@ -69,20 +94,31 @@ def test_values_lie_in_the_range_and_have_two_digits(value: float, axis: Axis) -
 # Trials
 
 
-def test_a_trial_at_the_constants_of_the_published_curves_has_no_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_at_the_constants_of_the_published_curves_has_no_distance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     space, point = tiny(), {"attention_start": 0.3, "learning_rate": 6e-4}
     (table,) = search.measured(space, "smoke", point, ["figure9"], search.SEARCH_SEEDS).values()
     curve = table.curves[table.curves["observable"] == "attention weight"]
     published = curve.assign(y=curve["value"], c=np.nan, kind="line", scale="linear", reading=0.003)
     monkeypatch.setattr(published_curves, "load", lambda name: published)
-    row, other = (search.trial(space, "smoke", "search", "", p) for p in (point, point | {"attention_start": 0.1}))
-    assert (row["state"], row["seeds"], row["joint"]) == ("complete", "100 101", pytest.approx(0, abs=1e-9))
+    row, other = (
+        search.trial(space, "smoke", "search", "", p)
+        for p in (point, point | {"attention_start": 0.1})
+    )
+    assert (row["state"], row["seeds"], row["joint"]) == (
+        "complete",
+        "100 101",
+        pytest.approx(0, abs=1e-9),
+    )
     assert other["joint"] > 1
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("rate", "state"), [(-1.0, "refused"), (1e100, "diverged")])
-def test_invalid_constants_and_diverging_runs_are_far_away_and_do_not_stop(rate: float, state: str) -> None:
+def test_invalid_constants_and_diverging_runs_are_far_away_and_do_not_stop(
+    rate: float, state: str
+) -> None:
     space = tiny(axes={"learning_rate": RATE}, amounts={"others": TINY | {"optimiser": "sgd"}})
     row = search.trial(space, "smoke", "slice", "", {"learning_rate": rate})
     assert (row["state"], row["figure9"]) == (state, distance.FAR)
@@ -102,7 +138,9 @@ def test_an_interrupted_search_gives_the_same_rows(
     for kept in (2, 6):
         rows[:kept].to_csv(path, index=False)
         search_model("li_icl", "smoke")
-        pd.testing.assert_frame_equal(record(path).drop(columns="cpu_seconds"), rows.drop(columns="cpu_seconds"))
+        pd.testing.assert_frame_equal(
+            record(path).drop(columns="cpu_seconds"), rows.drop(columns="cpu_seconds")
+        )
     search_model("li_icl", "smoke")
     assert len(record(path)) == len(rows)
 

@@ -25,16 +25,24 @@ def test_moments_are_the_means_of_samples(law: str) -> None:
 
 
 def test_assumption_4_1_by_going_through_every_value() -> None:
-    """Zheng et al.: odd moments up to order 6 over four coordinates vanish for Example 4.1, and not for all ones."""
+    """Zheng et al.: odd moments up to order 6 over four coordinates vanish for Example 4.1, and
+    not for all ones.
+    """
     d, c = 5, 0.5
-    powers = [np.array(p) for p in product(range(7), repeat=4) if sum(p) <= 6 and any(power % 2 for power in p)]
+    powers = [
+        np.array(p)
+        for p in product(range(7), repeat=4)
+        if sum(p) <= 6 and any(power % 2 for power in p)
+    ]
     example, ones = c * np.concatenate([np.eye(d), -np.eye(d)]), np.ones((1, d))
     assert max(abs((example[:, :4] ** p).prod(axis=1).mean()) for p in powers) < 1e-15
     assert min((ones[:, :4] ** p).prod(axis=1).mean() for p in powers) == 1
     k_3 = sum((example[:, 0] ** 2 * example[:, r] ** 4).mean() for r in range(1, d))
     found = ((example[:, 0] ** 4).mean(), (example[:, 0] ** 6).mean(), k_3)
     np.testing.assert_allclose(found, [c**4 / d, c**6 / d, 0], rtol=0, atol=1e-15)
-    assert [tasks.moment("sparse", own, d, c) for own in ([4], [6], [2, 4])] == pytest.approx(found, abs=1e-15)
+    assert [tasks.moment("sparse", own, d, c) for own in ([4], [6], [2, 4])] == pytest.approx(
+        found, abs=1e-15
+    )
     for wrong in ([0], [2] * 6):
         with pytest.raises(ValueError, match="at least 1 each, for at most 5 coordinates"):
             tasks.moment("sparse", wrong, d, c)
@@ -47,7 +55,9 @@ def test_sequences_are_powers_of_a_unitary_matrix() -> None:
     # Each product rounds once; the closed form once per entry.
     np.testing.assert_allclose(x[:, 1:], w[:, None] * x[:, :-1], atol=1e-13)
     for factor, off in ((1.1, r"0\.1"), (np.nan, "nan")):
-        with pytest.raises(ValueError, match=f"W must be unitary: an eigenvalue has modulus off from 1 by {off}"):
+        with pytest.raises(
+            ValueError, match=f"W must be unitary: an eigenvalue has modulus off from 1 by {off}"
+        ):
             tasks.sequences(factor * w, u, 5)
 
 

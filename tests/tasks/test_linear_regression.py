@@ -24,7 +24,9 @@ def prompts(count: int = 400, length: int = 6) -> tasks.Prompts:
         tasks.matching_query,
         lambda p: tasks.orthogonal_query(tasks.labelled(p.inputs[:, -4:], p.weights)),
         lambda p: tasks.scaled_inputs(p, 0.5),
-        lambda p: tasks.with_covariance(p, np.diag([1.0, 2, 3, 4, 5]), np.diag([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5])),
+        lambda p: tasks.with_covariance(
+            p, np.diag([1.0, 2, 3, 4, 5]), np.diag([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5])
+        ),
         lambda p: tasks.in_subspace(p, np.eye(5)[:, :2]),
         lambda p: tasks.in_orthants(p, np.array([1, -1, 1, -1, 1])),
     ],
@@ -50,7 +52,9 @@ def test_noise_does_not_affect_the_query() -> None:
 def test_an_orthogonal_query_is_orthogonal_and_keeps_its_norm() -> None:
     plain = prompts(length=3)
     shifted = tasks.orthogonal_query(plain)
-    assert np.abs(np.einsum("pnd,pd->pn", shifted.inputs[:, :-1], shifted.inputs[:, -1])).max() < 1e-12
+    assert (
+        np.abs(np.einsum("pnd,pd->pn", shifted.inputs[:, :-1], shifted.inputs[:, -1])).max() < 1e-12
+    )
     norms = (np.linalg.norm(drawn.inputs[:, -1], axis=-1) for drawn in (shifted, plain))
     np.testing.assert_allclose(*norms)
     with pytest.raises(ValueError, match="5 examples in 5 dimensions"):
@@ -58,9 +62,13 @@ def test_an_orthogonal_query_is_orthogonal_and_keeps_its_norm() -> None:
 
 
 def test_rotations_are_orthogonal_and_unbiased() -> None:
-    """The trace of a Haar matrix has mean 0 and variance 1 (Diaconis and Shahshahani); plain QR gives neither."""
+    """The trace of a Haar matrix has mean 0 and variance 1 (Diaconis and Shahshahani); plain QR
+    gives neither.
+    """
     w = tasks.rotation(generator("rotation"), 4, (20_000,))
-    np.testing.assert_allclose(w @ w.swapaxes(1, 2), np.broadcast_to(np.eye(4), w.shape), atol=1e-13)
+    np.testing.assert_allclose(
+        w @ w.swapaxes(1, 2), np.broadcast_to(np.eye(4), w.shape), atol=1e-13
+    )
     trace = np.trace(w, axis1=1, axis2=2)
     assert abs(trace.mean()) < 5 / np.sqrt(20_000)
     assert trace.var() == pytest.approx(1, abs=5 * np.sqrt(2 / 20_000))
@@ -70,7 +78,9 @@ def test_rotations_are_orthogonal_and_unbiased() -> None:
 def test_roots_of_a_covariance() -> None:
     rotation = tasks.rotation(generator("rotation"), 5)
     covariance = (rotation * np.array([1, 1, 0.25, 0.0625, 1])) @ rotation.T
-    np.testing.assert_allclose(tasks.root(covariance) @ tasks.root(covariance), covariance, atol=1e-14)
+    np.testing.assert_allclose(
+        tasks.root(covariance) @ tasks.root(covariance), covariance, atol=1e-14
+    )
     values = np.linalg.eigvalsh(tasks.skewed_root(rotation))[::-1] ** 2
     np.testing.assert_allclose(values / values[0], 1 / np.arange(1, 6) ** 2)
     assert values.mean() == pytest.approx(1)
@@ -100,10 +110,15 @@ def test_a_subspace_keeps_the_mean_square() -> None:
 
 @pytest.mark.parametrize("count", [3, 5, 20])
 def test_bartletts_factors_have_the_moments_of_gram_matrices(count: int) -> None:
-    """E G = n I and E G^2 = n (n + d + 1) I: means of 40,000 draws, within five standard errors of each entry."""
+    """E G = n I and E G^2 = n (n + d + 1) I: means of 40,000 draws, within five standard errors
+    of each entry.
+    """
     d, draws = 5, 40000
     found = tasks.wishart(generator(f"wishart {count}"), (draws,), count, d)
     assert np.array_equal(found, np.swapaxes(found, -1, -2))
-    for power, mean in ((found, count * np.eye(d)), (found @ found, count * (count + d + 1) * np.eye(d))):
+    for power, mean in (
+        (found, count * np.eye(d)),
+        (found @ found, count * (count + d + 1) * np.eye(d)),
+    ):
         error = power.std(axis=0) / np.sqrt(draws)
         assert (np.abs(power.mean(axis=0) - mean) < 5 * error).all()

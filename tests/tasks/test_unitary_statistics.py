@@ -1,4 +1,6 @@
-"""The exact means over unitary sequences against integration over all phases, the literal layer, and closed forms."""
+"""The exact means over unitary sequences against integration over all phases, the literal layer,
+and closed forms.
+"""
 
 from itertools import product
 
@@ -21,7 +23,9 @@ VALUES = {"full-one": np.ones((1, 2)), "sparse": np.concatenate([np.eye(3), -np.
 @pytest.mark.parametrize("law", VALUES)
 @pytest.mark.parametrize("length", [3, 4, 6])
 def test_population_is_the_mean_over_all_phases_and_starts(law: str, length: int) -> None:
-    """The largest power of one w is 2 T - 3, so a grid of 2 T phases integrates exactly. A law enters by moments."""
+    """The largest power of one w is 2 T - 3, so a grid of 2 T phases integrates exactly. A law
+    enters by moments.
+    """
     u = 0.7 * VALUES[law]
     w = np.exp(1j * np.pi / length * np.array(list(product(range(2 * length), repeat=u.shape[1]))))
     every = tasks.sequences(np.repeat(w, len(u), axis=0), np.tile(u, (len(w), 1)), length)
@@ -30,8 +34,12 @@ def test_population_is_the_mean_over_all_phases_and_starts(law: str, length: int
         np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=0, atol=1e-12)
 
 
-@given(d=st.integers(2, 4), length=st.integers(3, 12), chunk=st.integers(1, 8), seed=st.integers(0, 99))
-def test_loss_and_gradient_are_those_of_the_literal_layer(d: int, length: int, chunk: int, seed: int) -> None:
+@given(
+    d=st.integers(2, 4), length=st.integers(3, 12), chunk=st.integers(1, 8), seed=st.integers(0, 99)
+)
+def test_loss_and_gradient_are_those_of_the_literal_layer(
+    d: int, length: int, chunk: int, seed: int
+) -> None:
     """On any sequences, for any chunks; in single precision up to its rounding."""
     rng = np.random.default_rng(seed)
     x = tasks.sequences(tasks.eigenvalues(rng, 7, d), rng.standard_normal((7, d)), length)
@@ -49,11 +57,15 @@ def test_loss_and_gradient_are_those_of_the_literal_layer(d: int, length: int, c
 
 @pytest.mark.parametrize("terms", [7, 30])
 def test_the_coefficients_of_the_layer_without_a_mean(terms: int) -> None:
-    """Sander et al., Proposition 2: for n summands the coefficients are n and n^2 + (d - 1) n; here for each n."""
+    """Sander et al., Proposition 2: for n summands the coefficients are n and n^2 + (d - 1) n;
+    here for each n.
+    """
     d, count = 5, 20_000
     w = tasks.eigenvalues(np.random.default_rng(terms), count, d)
     ratio = w[:, None] / w[:, :, None]
-    series = sum(ratio**s for s in range(1, terms + 1)).sum(axis=-1)  # y_j / x_j for a_3 b_1 = 1 and u = 1
+    series = sum(ratio**s for s in range(1, terms + 1)).sum(
+        axis=-1
+    )  # y_j / x_j for a_3 b_1 = 1 and u = 1
     for values, wanted in ((series.real, terms), (abs(series) ** 2, terms**2 + (d - 1) * terms)):
         own = values.mean(axis=1)  # coordinates of one sequence are not independent
         assert own.mean() == pytest.approx(wanted, abs=5 * own.std() / np.sqrt(count))

@@ -1,1 +1,3 @@
-"""What every paper needs: constants, sweeps, random streams, weights, tables and the training loop."""
+"""What every paper needs: constants, sweeps, random streams, weights, tables and the training
+loop.
+"""

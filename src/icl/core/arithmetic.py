@@ -1,7 +1,9 @@
-"""The arithmetic of a machine: its processor, settings, and digests of operations, by which two machines are compared.
+"""The arithmetic of a machine: its processor, settings, and digests of operations, by which two
+machines are compared.
 
-Products and sums are rounded in an order that depends on the processor and on settings of the libraries. Two machines
-whose digests agree give the same results; otherwise the first operation that differs says where to look.
+Products and sums are rounded in an order that depends on the processor and on settings of the
+libraries. Two machines whose digests agree give the same results; otherwise the first operation
+that differs says where to look.
 """
 
 import hashlib
@@ -18,7 +20,9 @@ from icl.core.lazy import torch
 from icl.core.streams import stream
 
 SETTINGS = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "OPENBLAS_CORETYPE", "OMP_NUM_THREADS")
-"""Environment variables that decide an order of summation: of torch's own kernels, MKL, OpenBLAS, and by threads."""
+"""Environment variables that decide an order of summation: of torch's own kernels, MKL,
+OpenBLAS, and by threads.
+"""
 
 
 def processor() -> str:
@@ -35,7 +39,9 @@ def _drawn(*shape: int, dtype: Any = np.float64) -> np.ndarray:
 
 
 def _results() -> Iterator[tuple[str, Any]]:
-    """Yield every operation's name and result, random streams first, on shapes as trainings use them."""
+    """Yield every operation's name and result, random streams first, on shapes as trainings use
+    them.
+    """
     source = stream("arithmetic", 0, "words")
     yield "random words", source.bit_generator.random_raw(1000)
     yield "normal numbers", source.standard_normal(1000)
@@ -61,12 +67,17 @@ def _results() -> Iterator[tuple[str, Any]]:
             yield f"torch product {kind} {shape}", x @ torch.from_numpy(_drawn(*shape)).to(dtype)
         yield f"torch QR {kind}", torch.linalg.qr(x[0, :40, :40])[0]
         first, second = 0.1 * x, 0.001 * x.square()
-        yield f"torch optimiser step {kind}", torch.addcdiv(x, first, second.sqrt().add_(1e-8), value=-1e-3)
+        yield (
+            f"torch optimiser step {kind}",
+            torch.addcdiv(x, first, second.sqrt().add_(1e-8), value=-1e-3),
+        )
 
 
 @cache
 def record() -> dict[str, Any]:
-    """Return processor, vector units in use, settings, threads and operations, each with a digest of its result."""
+    """Return processor, vector units in use, settings, threads and operations, each with a
+    digest of its result.
+    """
     with torch.no_grad():
         results = {name: np.ascontiguousarray(result) for name, result in _results()}
     return {
@@ -74,7 +85,10 @@ def record() -> dict[str, Any]:
         "units": torch.backends.cpu.get_cpu_capability(),
         "settings": {name: os.environ.get(name, "") for name in SETTINGS},
         "threads": torch.get_num_threads(),
-        "operations": {name: hashlib.sha256(result.tobytes()).hexdigest()[:12] for name, result in results.items()},
+        "operations": {
+            name: hashlib.sha256(result.tobytes()).hexdigest()[:12]
+            for name, result in results.items()
+        },
     }
 
 
@@ -84,6 +98,10 @@ def digest(recorded: Mapping[str, Any]) -> str:
 
 
 def first_difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Return the name of the first operation with another digest in the two records; empty if there is none."""
-    pairs = ((name, one, theirs["operations"].get(name, one)) for name, one in ours["operations"].items())
+    """Return the name of the first operation with another digest in the two records; empty if
+    there is none.
+    """
+    pairs = (
+        (name, one, theirs["operations"].get(name, one)) for name, one in ours["operations"].items()
+    )
     return next((name for name, one, other in pairs if one != other), "")

@@ -13,24 +13,34 @@ from icl.core.problem import Problem
 
 SCALES = ("paper", "workstation", "laptop", "smoke")
 FIRST_SEED = 1000
-"""The first seed of the figures by default, as in workflow/config.yaml. Seeds below 100 were used in development, and
-100 to 199 in searches for constants."""
+"""The first seed of the figures by default, as in workflow/config.yaml. Seeds below 100 were used
+in development, and 100 to 199 in searches for constants.
+"""
 GRADES = ("published", "inferred", "ours")
 LARGEST = 2**53
 """Integers must be smaller: from here on, floats no longer represent all of them."""
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", tuple: "a list of numbers"}
+KINDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    tuple: "a list of numbers",
+}
 
 
 class ConstantError(Problem, ValueError):
-    """A constant is unknown or out of range; the message names the key, the value and what is allowed."""
+    """A constant is unknown or out of range; the message names the key, the value and what is
+    allowed.
+    """
 
 
 @dataclass(frozen=True)
 class Constant:
     """Grade, source and allowed range of one constant.
 
-    grade: `published` (stated by the authors or read off their slides), `inferred` (deduced from published
-    material; the source explains how) or `ours` (not stated in the papers; the source explains the choice).
+    grade: `published` (stated by the authors or read off their slides), `inferred` (deduced from
+    published material; the source explains how) or `ours` (not stated in the papers; the source
+    explains the choice).
     """
 
     grade: str
@@ -72,7 +82,9 @@ def constant(default: Any, grade: str, source: str, **limits: Any) -> Any:
     """Return a dataclass field with a default, a grade, a source and limits (see Constant)."""
     if grade not in GRADES:
         raise ValueError(f"grade {grade!r}: must be one of {', '.join(GRADES)}")
-    return dataclasses.field(default=default, metadata={"constant": Constant(grade, source, **limits)})
+    return dataclasses.field(
+        default=default, metadata={"constant": Constant(grade, source, **limits)}
+    )
 
 
 @dataclass(frozen=True)
@@ -105,7 +117,9 @@ class Constants:
         """Return the error for the constant `name`, whose current value is not allowed."""
         about = self.about(name)
         letter = f" ({about.letter})" if about.letter else ""
-        return ConstantError(f"constant {name}{letter} = {getattr(self, name)!r}: must be {allowed}")
+        return ConstantError(
+            f"constant {name}{letter} = {getattr(self, name)!r}: must be {allowed}"
+        )
 
     @classmethod
     def about(cls, name: str) -> Constant:
@@ -115,11 +129,16 @@ class Constants:
     def graded(self) -> list[dict[str, Any]]:
         """One row per constant: name, letter, value, grade, source."""
         return [
-            {"name": f.name, "letter": about.letter, "value": getattr(self, f.name), "grade": about.grade,
-             "source": about.source}
+            {
+                "name": f.name,
+                "letter": about.letter,
+                "value": getattr(self, f.name),
+                "grade": about.grade,
+                "source": about.source,
+            }
             for f in dataclasses.fields(self)
             if (about := f.metadata.get("constant")) is not None
-        ]  # fmt: skip
+        ]
 
 
 @dataclass(frozen=True)
@@ -132,7 +151,9 @@ class RunConfig(Constants):
 def grid(kind: type, /, **axes: Iterable[Any]) -> tuple[Any, ...]:
     """All combinations of the given values as instances of `kind`, the last axis fastest."""
     names, values = list(axes), [list(v) for v in axes.values()]
-    return tuple(kind(**dict(zip(names, point, strict=True))) for point in itertools.product(*values))
+    return tuple(
+        kind(**dict(zip(names, point, strict=True))) for point in itertools.product(*values)
+    )
 
 
 def canonical(value: Any) -> str:

@@ -29,13 +29,17 @@ class ReadError(Problem, ValueError):
 
 @contextmanager
 def reading(path: Path, kind: str, refusal: type[ReadError]) -> Iterator[None]:
-    """Turn the errors of a block that reads a file into refusals: the libraries raise nearly any for a damaged one."""
+    """Turn the errors of a block that reads a file into refusals: the libraries raise nearly any
+    for a damaged one.
+    """
     try:
         yield
     except Problem:
         raise
     except Exception as error:
-        raise refusal(f"{path}: cannot be read as {kind} ({in_one_line(error)}); {AGAIN}") from error
+        raise refusal(
+            f"{path}: cannot be read as {kind} ({in_one_line(error)}); {AGAIN}"
+        ) from error
 
 
 Part = tuple[list[Any], bytes | memoryview]
@@ -51,11 +55,15 @@ def _checksum(about: Mapping[str, Any], parts: Iterable[Part]) -> str:
 
 
 def stamped(about: Mapping[str, Any], parts: Iterable[Part] = ()) -> dict[str, Any]:
-    """Return a file's metadata with the SHA-256 of them and of its content, which formats do not check themselves."""
+    """Return a file's metadata with the SHA-256 of them and of its content, which formats do not
+    check themselves.
+    """
     return {**about, "sha256": _checksum(about, parts)}
 
 
-def intact(path: Path, about: dict[str, Any], parts: Iterable[Part], refusal: type[ReadError]) -> dict[str, Any]:
+def intact(
+    path: Path, about: dict[str, Any], parts: Iterable[Part], refusal: type[ReadError]
+) -> dict[str, Any]:
     """Return metadata without their checksum; raises `refusal` if the content has another."""
     about = dict(about)
     if about.pop("sha256", None) != _checksum(about, parts):
@@ -65,11 +73,13 @@ def intact(path: Path, about: dict[str, Any], parts: Iterable[Part], refusal: ty
 
 @contextmanager
 def write_aside(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; renamed to it (after fsync) when the block ends without an error.
+    """Yield a temporary path beside `path`; renamed to it (after fsync) when the block ends without
+    an error.
 
     Raises WriteError if the file cannot be written; a previous file at `path` is then unchanged.
     """
-    # The suffix stays, because some writers choose the format by it. Two machines may have the same process number.
+    # The suffix stays, because some writers choose the format by it. Two machines may have the same
+    # process number.
     aside = path.with_name(f".{path.stem}.{os.getpid()}-{os.urandom(4).hex()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +99,9 @@ def write_aside(path: Path) -> Iterator[Path]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` survive a power cut, because the caller may then delete what it replaces."""
+    """Make a rename in `folder` survive a power cut, because the caller may then delete what it
+    replaces.
+    """
     # Some network file systems cannot sync folders.
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
@@ -101,7 +113,9 @@ def _sync_folder(folder: Path) -> None:
 
 def _clear(path: Path) -> None:
     """Remove half-written files that killed processes left beside `path`."""
-    temporary = re.compile(rf"\.{re.escape(path.stem)}\.(\d+)-[0-9a-f]{{8}}{re.escape(path.suffix)}")
+    temporary = re.compile(
+        rf"\.{re.escape(path.stem)}\.(\d+)-[0-9a-f]{{8}}{re.escape(path.suffix)}"
+    )
     for entry in os.scandir(path.parent):
         if match := temporary.fullmatch(entry.name):
             import psutil
@@ -112,9 +126,11 @@ def _clear(path: Path) -> None:
 
 
 def reset_future_times(folder: Path) -> None:
-    """Set the modification times below `folder` that lie in the future, after a clock was set back, to now.
+    """Set the modification times below `folder` that lie in the future, after a clock was set back,
+    to now.
 
-    Snakemake fails a job whose output is older than its input, and would do so until that time has come.
+    Snakemake fails a job whose output is older than its input, and would do so until that time has
+    come.
     """
     for path in folder.rglob("*"):
         with suppress(OSError):

@@ -29,13 +29,15 @@ def papers() -> tuple[str, ...]:
 
 
 def importable(folder: Path) -> list[Path]:
-    """Return the modules and packages of a folder in alphabetical order, without those whose name begins with _."""
+    """Return the modules and packages of a folder in alphabetical order, without those whose
+    name begins with _.
+    """
     return [path for path in _sources(folder) if _is_module(path) and not path.stem.startswith("_")]
 
 
 def strays() -> list[Path]:
-    """Return what lies among the package's modules but has no name that can be imported, as systems and editors leave
-    it: ._a.py, .#a.py, a (copy).py. Nothing reads it.
+    """Return what lies among the package's modules but has no name that can be imported, as systems
+    and editors leave it: ._a.py, .#a.py, a (copy).py. Nothing reads it.
     """
     folders = [PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir())]
     return [path for folder in folders for path in _sources(folder) if not _is_module(path)]
@@ -43,15 +45,25 @@ def strays() -> list[Path]:
 
 def _sources(folder: Path) -> list[Path]:
     """Return what would be modules and packages by its suffix or content."""
-    return sorted(path for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file())
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
+    )
 
 
 def _is_module(path: Path) -> bool:
     name = path.stem if path.is_file() else path.name
-    return name.isidentifier() and not keyword.iskeyword(name) and path.is_file() == (path.suffix == ".py")
+    return (
+        name.isidentifier()
+        and not keyword.iskeyword(name)
+        and path.is_file() == (path.suffix == ".py")
+    )
 
 
 def near(word: str, names: Iterable[str]) -> str:
-    """Return the names most similar to a misspelt word, or all of them if none is similar, as text."""
+    """Return the names most similar to a misspelt word, or all of them if none is similar, as
+    text.
+    """
     known = list(names)
     return ", ".join(difflib.get_close_matches(word, known, n=3, cutoff=0.5) or known)

@@ -1,7 +1,8 @@
 """torch, imported on first use, and names of types for annotations alone.
 
-Importing torch takes more than a second, and every cluster job parses the workflow, and with it the sweeps of every
-figure, again. Modules on that path take torch from here, and the types of torch and matplotlib that they only annotate.
+Importing torch takes more than a second, and every cluster job parses the workflow, and with it the
+sweeps of every figure, again. Modules on that path take torch from here, and the types of torch and
+matplotlib that they only annotate.
 """
 
 import importlib
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 
 class _Lazy(ModuleType):
-    # Unlike importlib's LazyLoader this is not in sys.modules, where matplotlib looks torch up to recognise its tensors
-    # and would thereby load it.
+    # Unlike importlib's LazyLoader this is not in sys.modules, where matplotlib looks torch up to
+    # recognise its tensors and would thereby load it.
     def __getattr__(self, name: str) -> Any:
         value = getattr(importlib.import_module(self.__name__), name)
         setattr(self, name, value)

@@ -1,7 +1,7 @@
 """A model as a value: what the training loop, the plan and the files need to know of it.
 
-Every array and tensor has the run axis first: entry r belongs to ``configs[r]``. No operation mixes runs, so a run has
-the same values alone and in a batch, and a diverging run changes no other.
+Every array and tensor has the run axis first: entry r belongs to ``configs[r]``. No operation mixes
+runs, so a run has the same values alone and in a batch, and a diverging run changes no other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,13 +25,16 @@ class Model:
     config : constants of the training (`icl.core.config.RunConfig` with more fields)
     evaluation : constants of the evaluation, which training does not depend on
     init : (configs, device) -> initial weights, name -> tensor (runs, ...)
-    sample : (configs, step) -> batch `step` of every run, name -> array (runs, ...); a function of each run's seed and
-        the step alone
-    optimiser : configs -> an `icl.models.optimisers.Optimiser`; steps count from 0, and every tensor of its state is
-        (runs, ...)
-    loss : (weights, batch, configs) -> training loss of every run, (runs,), of whose sum the loop takes the gradient
-    loss_and_gradient : the same with the gradient in every weight, for one that is derived by hand; in place of `loss`
-    shards : over how many jobs a sweep is split by default; more than one for a model whose runs take long
+    sample : (configs, step) -> batch `step` of every run, name -> array (runs, ...); a function of
+        each run's seed and the step alone
+    optimiser : configs -> an `icl.models.optimisers.Optimiser`; steps count from 0, and every
+        tensor of its state is (runs, ...)
+    loss : (weights, batch, configs) -> training loss of every run, (runs,), of whose sum the loop
+        takes the gradient
+    loss_and_gradient : the same with the gradient in every weight, for one that is derived by hand;
+        in place of `loss`
+    shards : over how many jobs a sweep is split by default; more than one for a model whose runs
+        take long
     is_random : configs -> whether the runs depend on their seeds
     """
 
@@ -56,4 +59,6 @@ class Model:
     @property
     def constants(self) -> frozenset[str]:
         """The names of its constants, which a user can change."""
-        return frozenset(f.name for part in (self.config, self.evaluation) for f in fields(part)) - {"seed"}
+        return frozenset(
+            f.name for part in (self.config, self.evaluation) for f in fields(part)
+        ) - {"seed"}

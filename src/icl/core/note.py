@@ -1,4 +1,6 @@
-"""What a picture's caption says of its run: the scale, what is smaller than in the paper, and changed constants."""
+"""What a picture's caption says of its run: the scale, what is smaller than in the paper, and
+changed constants.
+"""
 
 from dataclasses import dataclass
 
@@ -21,7 +23,10 @@ class Note:
     @property
     def full(self) -> str:
         """The note with every reduction, as in "reduced: steps 4500 of 500000"."""
-        return self._joined("reduced: " + ", ".join(f"{what} {here} of {there}" for what, here, there in self.reduced))
+        return self._joined(
+            "reduced: "
+            + ", ".join(f"{what} {here} of {there}" for what, here, there in self.reduced)
+        )
 
     @property
     def brief(self) -> str:

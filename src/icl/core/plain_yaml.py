@@ -1,6 +1,8 @@
-"""YAML that has one meaning: repeated keys, and words that its versions read differently, are refused by name.
+"""YAML that has one meaning: repeated keys, and words that its versions read differently, are
+refused by name.
 
-All text that people write is read here: claims.yaml, published numbers, configs, `--set` and the spaces of studies.
+All text that people write is read here: claims.yaml, published numbers, configs, `--set` and the
+spaces of studies.
 """
 
 import math
@@ -22,15 +24,16 @@ class YamlError(ConstantError):
 
 
 def number(value: Any) -> Any:
-    """Return the number, truth value or list that a text spells, or the value itself; this is the only reading of
-    numbers in text. Snakemake passes nested values of --config as text.
+    """Return the number, truth value or list that a text spells, or the value itself; this is the
+    only reading of numbers in text. Snakemake passes nested values of --config as text.
     """
     if isinstance(value, list | tuple):
         return tuple(map(number, value))
     word = value.lower() if isinstance(value, str) else ""
     if word in ("true", "false"):
         return word == "true"
-    # Neither 1_0, 012, 0x1f and 1:30 nor digits of other scripts; Python converts no more than 4,300 digits.
+    # Neither 1_0, 012, 0x1f and 1:30 nor digits of other scripts; Python converts no more than
+    # 4,300 digits.
     if re.fullmatch(r"[+-]?(0|[1-9]\d{0,399})", word, re.ASCII):
         return int(word)
     if re.fullmatch(r"[+-]?(((0|[1-9]\d*)(\.\d*)?|\.\d+)(e[+-]?\d+)?|inf|nan)", word, re.ASCII):
@@ -39,11 +42,12 @@ def number(value: Any) -> Any:
 
 
 def load(text: str, place: str = "the text") -> Any:
-    """Return the data of one YAML document: mappings with keys as they are written, lists, texts, numbers, truth
-    values and None. Dates are texts; `place` is named in errors.
+    """Return the data of one YAML document: mappings with keys as they are written, lists, texts,
+    numbers, truth values and None. Dates are texts; `place` is named in errors.
 
-    Raises YamlError for a repeated key; for a plain word that YAML 1.1 reads as something else than it seems, such as
-    yes, 012, 1_0 or 1:30; and for tags, merged mappings, an alias within itself and several documents.
+    Raises YamlError for a repeated key; for a plain word that YAML 1.1 reads as something else than
+    it seems, such as yes, 012, 1_0 or 1:30; and for tags, merged mappings, an alias within itself
+    and several documents.
     """
     try:
         node = yaml.compose(text, Loader=_SafeLoader)
@@ -55,7 +59,9 @@ def load(text: str, place: str = "the text") -> Any:
 
 
 def _value(node: Any, known: dict[int, Any]) -> Any:
-    """Return the data of a node; `known` has those of the nodes above, which aliases repeat, and None for open ones."""
+    """Return the data of a node; `known` has those of the nodes above, which aliases repeat, and
+    None for open ones.
+    """
     if isinstance(node, yaml.ScalarNode):
         return _scalar(node)
     if id(node) not in known:
@@ -91,12 +97,19 @@ def _scalar(node: yaml.ScalarNode) -> Any:
         raise _refusal(node, f"the tag {node.tag!r} is not read")
     if read == _TAG + "null":
         return None
-    if node.style or read == _TAG + "timestamp" or (read == _TAG + "str" and not re.search(r"\d", word)):
+    if (
+        node.style
+        or read == _TAG + "timestamp"
+        or (read == _TAG + "str" and not re.search(r"\d", word))
+    ):
         return word
     value = number(word)
     other = isinstance(value, str) and (read != _TAG + "str" or re.fullmatch(r"0o[0-7]+", word))
     if other or (isinstance(value, float) and math.isinf(value)):
-        raise _refusal(node, f"{word!r} could mean another value; write a number, true or false, or quote the text")
+        raise _refusal(
+            node,
+            f"{word!r} could mean another value; write a number, true or false, or quote the text",
+        )
     return value
 
 

@@ -1,4 +1,6 @@
-"""The provenance in the metadata of every result: versions, revision, whether the tree was clean, and arithmetic."""
+"""The provenance in the metadata of every result: versions, revision, whether the tree was
+clean, and arithmetic.
+"""
 
 import platform
 import subprocess
@@ -26,7 +28,9 @@ def _git(*arguments: str) -> str | None:
     # A clone of another user is read as well.
     command = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), *arguments]
     try:
-        return subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True, timeout=20).strip()
+        return subprocess.check_output(
+            command, stderr=subprocess.DEVNULL, text=True, timeout=20
+        ).strip()
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -38,8 +42,8 @@ def is_clone() -> bool:
 
 
 def about(**more: Any) -> dict[str, Any]:
-    """Versions, git revision, whether the tree was clean, the machine's arithmetic, and `more`; outside a clone
-    revision and clean are None.
+    """Versions, git revision, whether the tree was clean, the machine's arithmetic, and `more`;
+    outside a clone revision and clean are None.
     """
     status = _git("status", "--porcelain", "--untracked-files=normal") if is_clone() else None
     return {

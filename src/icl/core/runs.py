@@ -39,7 +39,9 @@ class Runs:
         Raises ValueError if there is no snapshot at this step.
         """
         if step not in self.sweep.snapshots:
-            raise ValueError(f"sweep {self.sweep.name} has no snapshot at step {step}: {self.sweep.snapshots}")
+            raise ValueError(
+                f"sweep {self.sweep.name} has no snapshot at step {step}: {self.sweep.snapshots}"
+            )
         index = self.sweep.snapshots.index(step)
         return {name: w[:, index] for name, w in self.weights.items()}
 
@@ -69,7 +71,8 @@ def write_tensors(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[st
     from safetensors.torch import save
 
     plain = {n: t.detach().contiguous().cpu() for n, t in tensors.items()}
-    # In one entry, because safetensors writes several in arbitrary order, and equal runs should give equal files.
+    # In one entry, because safetensors writes several in arbitrary order, and equal runs should
+    # give equal files.
     entries = {"icl": canonical(stamped(about, _parts({n: t.numpy() for n, t in plain.items()})))}
     with write_aside(path) as aside:
         # save_file would write to its own temporary file, which a kill would leave behind.
@@ -84,14 +87,16 @@ def read_tensors(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]"
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the tensors of a file as numpy arrays, and its metadata, without importing torch, which takes seconds.
+    """Return the tensors of a file as numpy arrays, and its metadata, without importing torch,
+    which takes seconds.
 
     Raises RunsError if the file is damaged or was not written by this package.
     """
     from safetensors import safe_open
 
     with reading(path, "weights", RunsError):
-        # framework="torch" would open the path a second time and mix two files if it was replaced in between.
+        # framework="torch" would open the path a second time and mix two files if it was replaced
+        # in between.
         with safe_open(path, framework="np") as file:
             about = json.loads((file.metadata() or {}).get("icl", "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}
@@ -102,34 +107,52 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 def save(path: Path, runs: Runs, about: dict[str, Any]) -> None:
     """Write runs atomically as safetensors, with their sweep and `about` as metadata."""
-    tensors = {f"weights/{n}": w for n, w in runs.weights.items()} | {"losses": torch.from_numpy(runs.losses)}
+    tensors = {f"weights/{n}": w for n, w in runs.weights.items()} | {
+        "losses": torch.from_numpy(runs.losses)
+    }
     write_tensors(path, tensors, {**about, "format": FORMAT, "sweep": runs.sweep.compact()})
 
 
 def load(path: Path, sweep: Sweep) -> Runs:
     """Read the weights of a sweep, or of one shard of it.
 
-    Raises RunsError if the file is damaged or foreign, or holds the runs of another sweep or of other constants.
+    Raises RunsError if the file is damaged or foreign, or holds the runs of another sweep or of
+    other constants.
     """
     tensors, about = read_tensors(path)
     if canonical(about.get("sweep")) != canonical(sweep.compact()):
         held = about["sweep"].get("name") if isinstance(about.get("sweep"), dict) else None
-        what = "with other constants or another shard" if held == sweep.name else f"of the sweep {held}"
+        what = (
+            "with other constants or another shard"
+            if held == sweep.name
+            else f"of the sweep {held}"
+        )
         raise RunsError(f"{path}: holds runs {what}, not those of {sweep.name}; {AGAIN}")
-    weights = {n.removeprefix("weights/"): t for n, t in tensors.items() if n.startswith("weights/")}
-    losses, (count, steps) = tensors.get("losses", torch.empty(0)), (len(sweep.configs), len(sweep.snapshots))
+    weights = {
+        n.removeprefix("weights/"): t for n, t in tensors.items() if n.startswith("weights/")
+    }
+    losses, (count, steps) = (
+        tensors.get("losses", torch.empty(0)),
+        (len(sweep.configs), len(sweep.snapshots)),
+    )
     shapes = {tuple(w.shape[:2]) for w in weights.values()}
     wanted = {(count, steps)} if weights or sweep.model.optimiser else set()
     if shapes != wanted or tuple(losses.shape) != (count, sweep.snapshots[-1]):
-        raise RunsError(f"{path}: does not hold the {count} runs x {steps} snapshots of its own sweep; {AGAIN}")
+        raise RunsError(
+            f"{path}: does not hold the {count} runs x {steps} snapshots of its own sweep; {AGAIN}"
+        )
     if losses.dtype != torch.float64 or not all(w.is_floating_point() for w in weights.values()):
         raise RunsError(f"{path}: its weights or losses are of another type; {AGAIN}")
     return Runs(sweep, weights, losses.numpy())
 
 
 def beside(weights: Path) -> tuple[Path, Path]:
-    """Return the files beside a shard's weights: a second name of the finished ones, and the state of a training."""
-    return weights.with_name(f".{weights.stem}.finished.safetensors"), weights.with_suffix(".state.safetensors")
+    """Return the files beside a shard's weights: a second name of the finished ones, and the
+    state of a training.
+    """
+    return weights.with_name(f".{weights.stem}.finished.safetensors"), weights.with_suffix(
+        ".state.safetensors"
+    )
 
 
 def metadata(path: Path) -> dict[str, Any]:
@@ -138,7 +161,9 @@ def metadata(path: Path) -> dict[str, Any]:
 
 
 def is_current(path: Path, fingerprint: str) -> bool:
-    """Return whether the file exists and holds intact weights of this fingerprint (code and constants)."""
+    """Return whether the file exists and holds intact weights of this fingerprint (code and
+    constants).
+    """
     try:
         return metadata(path).get("fingerprint") == fingerprint
     except RunsError:
@@ -155,38 +180,62 @@ def merge(sweep: Sweep, shards: Sequence[Runs]) -> Runs:
         raise RunsError(f"runs of {sweep.name}: no weights file was given")
     for index, part in enumerate(shards):
         if part.sweep.trained() != sweep.shard(index, count).trained():
-            raise RunsError(f"runs of {sweep.name}, shard {index} of {count}: trained with other constants; run again")
-    order = np.argsort(np.concatenate([np.arange(len(sweep.configs))[i::count] for i in range(count)]))
-    weights = {n: torch.cat([p.weights[n] for p in shards])[torch.from_numpy(order)] for n in shards[0].weights}
+            raise RunsError(
+                f"runs of {sweep.name}, shard {index} of {count}: trained with other constants; "
+                f"run again"
+            )
+    order = np.argsort(
+        np.concatenate([np.arange(len(sweep.configs))[i::count] for i in range(count)])
+    )
+    weights = {
+        n: torch.cat([p.weights[n] for p in shards])[torch.from_numpy(order)]
+        for n in shards[0].weights
+    }
     return Runs(sweep, weights, np.concatenate([p.losses for p in shards])[order])
 
 
 def load_all(sweeps: Mapping[str, Sweep], paths: Sequence[Path]) -> dict[str, Runs]:
-    """Return the runs of every sweep from the weights files <sweep>/<index>of<count>.safetensors, shards in order."""
+    """Return the runs of every sweep from the weights files
+    <sweep>/<index>of<count>.safetensors, shards in order.
+    """
     runs = {}
     for name, sweep in sweeps.items():
         shards = [path for path in paths if path.parent.name == name]
-        runs[name] = merge(sweep, [load(path, sweep.shard(i, len(shards))) for i, path in enumerate(shards)])
+        runs[name] = merge(
+            sweep, [load(path, sweep.shard(i, len(shards))) for i, path in enumerate(shards)]
+        )
     return runs
 
 
 def diverged(runs: Runs) -> list[str]:
-    """One line per diverged run: its sweep, number, seed, step size, the constants that the sweep varies, and the step.
+    """One line per diverged run: its sweep, number, seed, step size, the constants that the sweep
+    varies, and the step.
 
     No operation mixes runs, so the others are unaffected.
     """
     sweep = runs.sweep
     finite = [torch.isfinite(w).reshape(*w.shape[:2], -1).all(dim=2) for w in runs.weights.values()]
-    weights = torch.stack(finite).all(dim=0).numpy() if finite else np.ones((len(sweep.configs), 1), dtype=bool)
+    weights = (
+        torch.stack(finite).all(dim=0).numpy()
+        if finite
+        else np.ones((len(sweep.configs), 1), dtype=bool)
+    )
     lines = []
-    for index, (config, losses, is_finite) in enumerate(zip(sweep.configs, runs.losses, weights, strict=True)):
+    for index, (config, losses, is_finite) in enumerate(
+        zip(sweep.configs, runs.losses, weights, strict=True)
+    ):
         # A step's loss is that of the weights before it; the last weights have none.
         steps = [*np.flatnonzero(~np.isfinite(losses)), *(np.array(sweep.snapshots)[~is_finite])]
         if steps:
-            names = [f.name for f in dataclasses.fields(config) if f.name == "learning_rate" or sweep.varied(f.name)]
+            names = [
+                f.name
+                for f in dataclasses.fields(config)
+                if f.name == "learning_rate" or sweep.varied(f.name)
+            ]
             constants = [f"{name} = {getattr(config, name)!r}" for name in names]
             lines.append(
-                f"sweep {sweep.name}, run {index} ({', '.join([f'seed {config.seed}', *constants])}): "
+                f"sweep {sweep.name}, run {index} "
+                f"({', '.join([f'seed {config.seed}', *constants])}): "
                 f"not finite from step {min(steps)} on"
             )
     return lines

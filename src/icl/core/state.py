@@ -20,7 +20,9 @@ from icl.core.runs import FORMAT, RunsError, read_tensors, write_tensors
 
 @dataclass
 class State:
-    """Everything needed to continue a training with the same values, and the CPU seconds of the processes before."""
+    """Everything needed to continue a training with the same values, and the CPU seconds of the
+    processes before.
+    """
 
     step: int
     params: "dict[str, torch.Tensor]"
@@ -40,13 +42,20 @@ def save_state(path: Path, state: State, fingerprint: str) -> None:
     groups = {"params": state.params, "optimiser": state.optimiser, "snapshots": state.snapshots}
     tensors = {f"{group}/{n}": t for group, part in groups.items() for n, t in part.items()}
     tensors["losses"] = torch.from_numpy(state.losses)
-    about = {"format": FORMAT, "step": state.step, "fingerprint": fingerprint, "cpu_seconds": state.cpu_seconds}
+    about = {
+        "format": FORMAT,
+        "step": state.step,
+        "fingerprint": fingerprint,
+        "cpu_seconds": state.cpu_seconds,
+    }
     # A file does not keep the order of the weights, which a sum over all of them follows.
     write_tensors(path, tensors, about | {"order": list(tensors)})
 
 
 def load_state(path: Path, fingerprint: str) -> State | None:
-    """Return the saved state, or None if missing, damaged or of another fingerprint: training then starts again."""
+    """Return the saved state, or None if missing, damaged or of another fingerprint: training
+    then starts again.
+    """
     parts: dict[str, dict[str, Any]] = {"params": {}, "optimiser": {}, "snapshots": {}}
     try:
         tensors, about = read_tensors(path)
@@ -62,17 +71,19 @@ def load_state(path: Path, fingerprint: str) -> State | None:
 
 
 PROGRESS = "ICL_PROGRESS"
-"""The environment variable with the number of a file descriptor where a job shows its progress, besides its log."""
+"""The environment variable with the number of a file descriptor where a job shows its progress,
+besides its log.
+"""
 FIRST_LINE = 5.0
 """Seconds until a training first says how far it is."""
 
 
 def progress(name: str, steps: int) -> Callable[[State], None]:
-    """Return a callback that says how far a training is: on stdout, which is a job's log, and on the descriptor in
-    ICL_PROGRESS, which is the terminal or the log of the workflow.
+    """Return a callback that says how far a training is: on stdout, which is a job's log, and on
+    the descriptor in ICL_PROGRESS, which is the terminal or the log of the workflow.
 
-    A line says the step, the share done and the time left. The first comes after FIRST_LINE seconds, each of the next
-    after twice the time, at most a minute.
+    A line says the step, the share done and the time left. The first comes after FIRST_LINE
+    seconds, each of the next after twice the time, at most a minute.
     """
     number = os.environ.get(PROGRESS, "")
     streams = [sys.stdout]
@@ -92,19 +103,25 @@ def progress(name: str, steps: int) -> Callable[[State], None]:
         for stream in streams:
             # Training goes on with a full disk, and without its terminal.
             with suppress(OSError):
-                print(f"{name}: step {state.step:,} of {steps:,}, {state.step / steps:.0%}, {left} left", file=stream)
+                print(
+                    f"{name}: step {state.step:,} of {steps:,}, {state.step / steps:.0%}, {left} "
+                    f"left",
+                    file=stream,
+                )
                 stream.flush()
         last, pause = now, min(2 * pause, 60.0)
 
     return show
 
 
-def watched(name: str, steps: int, path: Path, fingerprint: str, seconds: float) -> Callable[[State], None]:
-    """Return a callback for `train` that shows progress, saves the state every `seconds` seconds, and ends the training
-    after SIGTERM (a cluster's time limit, a killed job) or SIGINT (Ctrl-C).
+def watched(
+    name: str, steps: int, path: Path, fingerprint: str, seconds: float
+) -> Callable[[State], None]:
+    """Return a callback for `train` that shows progress, saves the state every `seconds` seconds,
+    and ends the training after SIGTERM (a cluster's time limit, a killed job) or SIGINT (Ctrl-C).
 
-    From now on these signals wait for the end of a step; a second one ends the process at once. After a signal the
-    state is saved, and SystemExit raised with the shell's status for it.
+    From now on these signals wait for the end of a step; a second one ends the process at once.
+    After a signal the state is saved, and SystemExit raised with the shell's status for it.
     """
     received: list[int] = []
     show, last = progress(name, steps), time.monotonic()
@@ -122,13 +139,17 @@ def watched(name: str, steps: int, path: Path, fingerprint: str, seconds: float)
         nonlocal last
         show(state)
         if time.monotonic() - last >= seconds:
-            # Training goes on with a full disk: there may be room again when the weights are written.
+            # Training goes on with a full disk: there may be room again when the weights are
+            # written.
             with suppress(WriteError):
                 save_state(path, state, fingerprint)
             last = time.monotonic()
         if received:
             save_state(path, state, fingerprint)
-            print(f"{signal.Signals(received[0]).name} at step {state.step}: the state is saved", flush=True)
+            print(
+                f"{signal.Signals(received[0]).name} at step {state.step}: the state is saved",
+                flush=True,
+            )
             raise SystemExit(128 + received[0])
 
     return after_step

@@ -16,9 +16,9 @@ def _key(model: str, seed: int, purpose: str) -> int:
 def stream(model: str, seed: int, purpose: str, step: int = 0) -> np.random.Generator:
     """Return a counter-based generator for one address.
 
-    The Philox key is a hash of (model, seed, purpose); the counter's third 64-bit word is the step, so that
-    2**128 draws separate two steps. No other constant enters the address: runs of the same seed see the same
-    uniforms, so comparisons between constants are paired.
+    The Philox key is a hash of (model, seed, purpose); the counter's third 64-bit word is the step,
+    so that 2**128 draws separate two steps. No other constant enters the address: runs of the same
+    seed see the same uniforms, so comparisons between constants are paired.
 
     Parameters
     ----------
@@ -33,16 +33,21 @@ def stream(model: str, seed: int, purpose: str, step: int = 0) -> np.random.Gene
     """
     if step < 0:
         raise ValueError(f"step = {step}: must not be negative")
-    return np.random.Generator(np.random.Philox(key=_key(model, seed, purpose), counter=[0, 0, step, 0]))
+    return np.random.Generator(
+        np.random.Philox(key=_key(model, seed, purpose), counter=[0, 0, step, 0])
+    )
 
 
-def random_bits(model: str, seeds: Sequence[int], purpose: str, step: int, shape: tuple[int, ...]) -> np.ndarray:
+def random_bits(
+    model: str, seeds: Sequence[int], purpose: str, step: int, shape: tuple[int, ...]
+) -> np.ndarray:
     """Random 64-bit words, one independent block per seed: uint64 (runs, *shape).
 
     A run's block equals the output of `stream` at its address, whatever the other runs are.
     """
     out = np.empty((len(seeds), *shape), dtype=np.uint64)
-    # One generator is reused for all addresses: making one takes nearly as long as drawing a small batch.
+    # One generator is reused for all addresses: making one takes nearly as long as drawing a small
+    # batch.
     source = stream(model, 0, purpose, step).bit_generator
     state = source.state
     for row, seed in zip(out, seeds, strict=True):

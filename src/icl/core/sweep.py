@@ -43,10 +43,14 @@ class Sweep:
         return self.model.is_random(self.configs)
 
     def from_seed(self, first: int) -> "Sweep":
-        """Return the sweep with its seeds shifted to start at `first`; unchanged if nothing is random."""
+        """Return the sweep with its seeds shifted to start at `first`; unchanged if nothing is
+        random.
+        """
         if first == 0 or not self.is_random:
             return self
-        configs = tuple(dataclasses.replace(config, seed=first + config.seed) for config in self.configs)
+        configs = tuple(
+            dataclasses.replace(config, seed=first + config.seed) for config in self.configs
+        )
         return dataclasses.replace(self, configs=configs)
 
     def trained(self) -> tuple[Any, ...]:
@@ -73,38 +77,51 @@ class Sweep:
     def shard(self, index: int, count: int) -> "Sweep":
         """Every `count`-th run from `index` on, under the same name."""
         if not 0 <= index < count <= len(self.configs):
-            raise ConstantError(f"shard {index} of {count}: the sweep {self.name} has {len(self.configs)} runs")
+            raise ConstantError(
+                f"shard {index} of {count}: the sweep {self.name} has {len(self.configs)} runs"
+            )
         return dataclasses.replace(self, configs=self.configs[index::count])
 
     def override(self, values: Mapping[str, Any]) -> "Sweep":
-        """Return the sweep with some constants replaced in every config or in the test; other steps rescale the
-        snapshots.
+        """Return the sweep with some constants replaced in every config or in the test; other steps
+        rescale the snapshots.
 
-        Raises ConstantError for a name that neither Config nor Evaluation has, for a value out of range, and
-        for a constant that the sweep itself varies.
+        Raises ConstantError for a name that neither Config nor Evaluation has, for a value out of
+        range, and for a constant that the sweep itself varies.
         """
         known = (_names(self.configs[0]) | _names(self.test)) - {"seed"}
         for name, value in values.items():
             if name not in known:
                 model, names = self.model.name, ", ".join(sorted(known))
-                raise ConstantError(f"constant {name} = {value!r}: {model} has no such constant; it has {names}")
+                raise ConstantError(
+                    f"constant {name} = {value!r}: {model} has no such constant; it has {names}"
+                )
             if self.varied(name):
                 raise self.varies(name, value)
         configs = tuple(_replaced(config, values) for config in self.configs)
         snapshots, last = self.snapshots, self.snapshots[-1]
         if "steps" in values and last > 0:
             snapshots = tuple(sorted({round(step * values["steps"] / last) for step in snapshots}))
-        return dataclasses.replace(self, configs=configs, snapshots=snapshots, test=_replaced(self.test, values))
+        return dataclasses.replace(
+            self, configs=configs, snapshots=snapshots, test=_replaced(self.test, values)
+        )
 
     def varies(self, name: str, value: Any) -> ConstantError:
         """Return the error for setting a constant that the sweep varies itself."""
         return ConstantError(
-            f"constant {name} = {value!r}: the sweep {self.name} varies it itself over {self.varied(name)}"
+            f"constant {name} = {value!r}: the sweep {self.name} varies it itself over "
+            f"{self.varied(name)}"
         )
 
     def varied(self, name: str) -> list[Any]:
-        """Return the values of the constant `name` if the configs differ in it, else nothing (as for the seed)."""
-        values = {getattr(config, name) for config in self.configs if name != "seed" and name in _names(config)}
+        """Return the values of the constant `name` if the configs differ in it, else nothing (as
+        for the seed).
+        """
+        values = {
+            getattr(config, name)
+            for config in self.configs
+            if name != "seed" and name in _names(config)
+        }
         return sorted(values) if len(values) > 1 else []
 
 
@@ -114,23 +131,31 @@ def _names(part: Any) -> set[str]:
 
 
 def _replaced(part: Any, values: Mapping[str, Any]) -> Any:
-    return dataclasses.replace(part, **{name: value for name, value in values.items() if name in _names(part)})
+    return dataclasses.replace(
+        part, **{name: value for name, value in values.items() if name in _names(part)}
+    )
 
 
 def reductions(ours: Sweep, papers: Sweep) -> list[tuple[str, str, str]]:
-    """Return what differs between a sweep's trainings and tests at two scales: name, value here, value in the paper."""
+    """Return what differs between a sweep's trainings and tests at two scales: name, value here,
+    value in the paper.
+    """
     here, there = _amounts(ours), _amounts(papers)
     return [(name, here[name], there[name]) for name in here if here[name] != there[name]]
 
 
 def _amounts(sweep: Sweep) -> dict[str, str]:
-    """Return what a sweep's trainings and test take, in words: seeds, steps, and the values of all constants."""
+    """Return what a sweep's trainings and test take, in words: seeds, steps, and the values of
+    all constants.
+    """
     amounts = {"seeds": str(len(set(sweep.seeds))), "steps": str(sweep.snapshots[-1])}
     for suffix, parts in (("", sweep.configs), (" of the test", (sweep.test,))):
         for field in dataclasses.fields(parts[0]):
             if field.name not in ("seed", "steps"):
                 values = dict.fromkeys(getattr(part, field.name) for part in parts)
-                words = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+                words = (
+                    f"{value:g}" if isinstance(value, float) else str(value) for value in values
+                )
                 # A constant prompts_test is "prompts of the test".
                 name = field.name.removesuffix("_test") if suffix else field.name
                 amounts[(name + suffix).replace("_", " ")] = ", ".join(words).replace("_", " ")
@@ -142,19 +167,35 @@ Overrides = Mapping[str, Mapping[str, Any]]
 
 
 def checked(constants: object) -> Overrides:
-    """Return the constants as they are; raises ConstantError unless they have the form {model: {constant: value}}."""
+    """Return the constants as they are; raises ConstantError unless they have the form {model:
+    {constant: value}}.
+    """
     models = constants if isinstance(constants, dict) else {str(constants): {}}
-    words = [word for key, part in models.items() for word in (key, *(part if isinstance(part, dict) else ()))]
+    words = [
+        word
+        for key, part in models.items()
+        for word in (key, *(part if isinstance(part, dict) else ()))
+    ]
     if any(":" in str(word) for word in words):
         raise ConstantError(f"constants {constants!r}: YAML needs a space after each colon")
-    if not isinstance(constants, dict) or not all(isinstance(part, dict) for part in constants.values()):
-        raise ConstantError(f"constants {constants!r}: not of the form {{model: {{constant: value}}}}")
+    if not isinstance(constants, dict) or not all(
+        isinstance(part, dict) for part in constants.values()
+    ):
+        raise ConstantError(
+            f"constants {constants!r}: not of the form {{model: {{constant: value}}}}"
+        )
     return constants
 
 
 def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:
-    """Return the user's constants for the sweep's model, without those that the sweep varies itself."""
-    return {name: value for name, value in constants.get(sweep.model.name, {}).items() if not sweep.varied(name)}
+    """Return the user's constants for the sweep's model, without those that the sweep varies
+    itself.
+    """
+    return {
+        name: value
+        for name, value in constants.get(sweep.model.name, {}).items()
+        if not sweep.varied(name)
+    }
 
 
 def applied(sweeps: Iterable[Sweep], constants: Overrides, first_seed: int = 0) -> dict[str, Sweep]:
@@ -164,9 +205,14 @@ def applied(sweeps: Iterable[Sweep], constants: Overrides, first_seed: int = 0) 
 
     Raises ConstantError for an unknown constant or a value out of range.
     """
-    pairs = [(sweep, applicable(sweep, constants)) for sweep in (one.from_seed(first_seed) for one in sweeps)]
+    pairs = [
+        (sweep, applicable(sweep, constants))
+        for sweep in (one.from_seed(first_seed) for one in sweeps)
+    ]
     try:
         # Building the configs again is the slowest part, and most calls change no constants.
         return {sweep.name: sweep.override(values) if values else sweep for sweep, values in pairs}
     except ArithmeticError as error:
-        raise ConstantError(f"constants {dict(constants)}: too large or too small to compute with ({error})") from error
+        raise ConstantError(
+            f"constants {dict(constants)}: too large or too small to compute with ({error})"
+        ) from error

@@ -1,11 +1,12 @@
 """The two tables of a figure: the numbers of single runs, and the curves that summarise them.
 
-runs     one row per run, coordinate and observable. Rows without a panel are facts, one number per run, which claims
-         bound. A missing seed means that the number is computed, without randomness.
+runs     one row per run, coordinate and observable. Rows without a panel are facts, one number per
+         run, which claims bound. A missing seed means that the number is computed, without
+         randomness.
 curves   one row per coordinate and observable, with a band and a 95 % interval: what pictures draw
 
-A figure's measure returns `rows` of single runs; `icl.evidence.intervals.summarise` makes both tables from them. They
-are stored in one file.
+A figure's measure returns `rows` of single runs; `icl.evidence.intervals.summarise` makes both
+tables from them. They are stored in one file.
 """
 
 import json
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 FORMAT = "icl-table"
 
-# Column -> dtype. The colour is the epoch of a point in a scatter. The count is the number of test prompts behind an
-# error rate, else 1.
+# Column -> dtype. The colour is the epoch of a point in a scatter. The count is the number of test
+# prompts behind an error rate, else 1.
 RUNS = {
     "panel": "str",
     "series": "str",
@@ -37,8 +38,8 @@ RUNS = {
     "value": "float64",
     "count": "int64",
 }
-# The statistic is mean or median over `count` runs; "exact" for computed values; or "single" for one drawn run, whose
-# count is the number of its test prompts.
+# The statistic is mean or median over `count` runs; "exact" for computed values; or "single" for
+# one drawn run, whose count is the number of its test prompts.
 CURVES = {
     "panel": "str",
     "series": "str",
@@ -56,9 +57,13 @@ CURVES = {
 MEASURED = RUNS | CURVES
 EMPTY: dict[str, Any] = {"str": "", "int64": 1, "Int64": pd.NA, "float64": float("nan")}
 MOST_CELLS, MOST_BYTES = 20_000_000, 1 << 29
-"""The largest table that is read, as its file states it and as its texts decode: figures have a thousandth of it."""
+"""The largest table that is read, as its file states it and as its texts decode: figures have a
+thousandth of it.
+"""
 POINT, SINGLE = "point", "single"
-"""Statistics of measured rows: points that no curve summarises, and the finished curve of one run."""
+"""Statistics of measured rows: points that no curve summarises, and the finished curve of one
+run.
+"""
 ERROR = "classification error"
 """The observable of error rates."""
 DRAWN = "drawn run"
@@ -94,18 +99,25 @@ class Table:
         return _chosen(self.runs, panel, series, observable)
 
     def matrix(self, panel: str, observable: str) -> np.ndarray:
-        """Return a matrix whose rows are the series of a panel, in their order, and whose columns are x."""
-        cells = self.curves[(self.curves["panel"] == panel) & (self.curves["observable"] == observable)]
+        """Return a matrix whose rows are the series of a panel, in their order, and whose
+        columns are x.
+        """
+        cells = self.curves[
+            (self.curves["panel"] == panel) & (self.curves["observable"] == observable)
+        ]
         return cells["value"].to_numpy().reshape(cells["series"].nunique(), -1)
 
     def fact(self, observable: str) -> dict[int | None, float]:
-        """Return the observable of every run that a claim can bound: seed -> value, under None if it is computed.
+        """Return the observable of every run that a claim can bound: seed -> value, under None if
+        it is computed.
 
         Raises ValueError if it has several values per run.
         """
         rows = self.runs[(self.runs["panel"] == "") & (self.runs["observable"] == observable)]
         if rows["seed"].duplicated().any():
-            raise ValueError(f"observable {observable!r} has several values per run; a claim needs one")
+            raise ValueError(
+                f"observable {observable!r} has several values per run; a claim needs one"
+            )
         seeds = [None if seed is pd.NA else int(seed) for seed in rows["seed"]]
         return dict(zip(seeds, rows["value"].tolist(), strict=True))
 
@@ -117,19 +129,33 @@ class Table:
 
 
 def _chosen(frame: pd.DataFrame, panel: str, series: str, observable: str) -> pd.DataFrame:
-    return frame[(frame["panel"] == panel) & (frame["series"] == series) & (frame["observable"] == observable)]
+    return frame[
+        (frame["panel"] == panel)
+        & (frame["series"] == series)
+        & (frame["observable"] == observable)
+    ]
 
 
-def rows(observable: str, seed: Any, value: Any, *, x: Any = float("nan"), **labels: Any) -> pd.DataFrame:
+def rows(
+    observable: str, seed: Any, value: Any, *, x: Any = float("nan"), **labels: Any
+) -> pd.DataFrame:
     """Measured rows of one observable; arrays and scalars broadcast against each other.
 
     seed : of the run; None for a computed value without randomness
-    labels : panel, series, colour, count; statistic "point" for rows that no curve summarises; or a finished curve
-        with its statistic, band_low, band_high, low and high
+    labels : panel, series, colour, count; statistic "point" for rows that no curve summarises; or a
+        finished curve with its statistic, band_low, band_high, low and high
     """
-    cells = {"observable": observable, "seed": np.nan if seed is None else seed, "value": value, "x": x, **labels}
+    cells = {
+        "observable": observable,
+        "seed": np.nan if seed is None else seed,
+        "value": value,
+        "x": x,
+        **labels,
+    }
     arrays = np.broadcast_arrays(*[np.asarray(cell) for cell in cells.values()])
-    return conform(pd.DataFrame({name: array.reshape(-1) for name, array in zip(cells, arrays, strict=True)}))
+    return conform(
+        pd.DataFrame({name: array.reshape(-1) for name, array in zip(cells, arrays, strict=True)})
+    )
 
 
 def facts(seeds: Any, values: Mapping[str, Any]) -> pd.DataFrame:
@@ -137,18 +163,29 @@ def facts(seeds: Any, values: Mapping[str, Any]) -> pd.DataFrame:
     return join(rows(name, seeds, of_runs) for name, of_runs in values.items())
 
 
-def curves(observable: str, panel: str, seeds: Any, x: Any, values: Mapping[str, Any]) -> pd.DataFrame:
+def curves(
+    observable: str, panel: str, seeds: Any, x: Any, values: Mapping[str, Any]
+) -> pd.DataFrame:
     """Rows of the curves of a panel: series -> values, which broadcast against seeds and x."""
-    return join(rows(observable, seeds, of, x=x, panel=panel, series=series) for series, of in values.items())
+    return join(
+        rows(observable, seeds, of, x=x, panel=panel, series=series)
+        for series, of in values.items()
+    )
 
 
 def conform(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the measured rows with all columns in order and of the right type; missing ones are empty."""
+    """Return the measured rows with all columns in order and of the right type; missing ones are
+    empty.
+    """
     unknown = set(frame.columns) - set(MEASURED)
     if unknown:
         raise TableError(f"unknown columns {sorted(unknown)}: measured rows have {list(MEASURED)}")
-    full = {name: frame[name].fillna(EMPTY[kind]) if name in frame and kind == "str" else frame.get(name, EMPTY[kind])
-            for name, kind in MEASURED.items()}  # fmt: skip
+    full = {
+        name: frame[name].fillna(EMPTY[kind])
+        if name in frame and kind == "str"
+        else frame.get(name, EMPTY[kind])
+        for name, kind in MEASURED.items()
+    }
     return pd.DataFrame(full, index=frame.index).astype(MEASURED)
 
 
@@ -167,7 +204,11 @@ def validate(table: Table) -> None:
     for name, frame, columns in (("runs", table.runs, RUNS), ("curves", table.curves, CURVES)):
         where = f"{table.figure}: table {name}"
         types = {column: str(kind) for column, kind in frame.dtypes.items()}
-        if types != (expected := {column: str(pd.Series(dtype=kind).dtype) for column, kind in columns.items()}):
+        if types != (
+            expected := {
+                column: str(pd.Series(dtype=kind).dtype) for column, kind in columns.items()
+            }
+        ):
             raise TableError(f"{where}: columns are {types}, expected {expected}")
         for column in ({"observable", "statistic"} & set(columns)) if len(frame) else ():
             if (frame[column] == "").any() or frame[column].isna().any():
@@ -187,12 +228,17 @@ def write(path: Path, table: Table, about: dict[str, Any]) -> None:
     validate(table)
     parts = {"runs": table.runs, "curves": table.curves}
     whole = join(conform(frame).assign(table=name) for name, frame in parts.items())
-    write_plain(path, whole, {**about, "format": FORMAT, "figure": table.figure, "scale": table.scale})
+    write_plain(
+        path, whole, {**about, "format": FORMAT, "figure": table.figure, "scale": table.scale}
+    )
 
 
 def _parts(frame: pd.DataFrame) -> Iterator[Part]:
     """Yield every column's name, type and values: parquet's checksums exclude its footer."""
-    for name, values in (("", frame.index.to_series()), *((str(name), frame[name]) for name in frame)):
+    for name, values in (
+        ("", frame.index.to_series()),
+        *((str(name), frame[name]) for name in frame),
+    ):
         numbers = pd.api.types.is_numeric_dtype(values.dtype)
         array = values.to_numpy()
         data = array.tobytes() if numbers else canonical(values.fillna("").tolist()).encode()
@@ -212,11 +258,13 @@ def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
         pq.write_table(arrow, aside, compression="zstd")
 
 
-def read(path: Path, figure: str = "", scale: str = "", fingerprint: str = "") -> tuple[Table, dict[str, Any]]:
+def read(
+    path: Path, figure: str = "", scale: str = "", fingerprint: str = ""
+) -> tuple[Table, dict[str, Any]]:
     """Return the table and its metadata.
 
-    Raises TableError if the file is damaged or foreign, violates the contract, or is not of the figure, scale and
-    fingerprint (of the measurement) that are given.
+    Raises TableError if the file is damaged or foreign, violates the contract, or is not of the
+    figure, scale and fingerprint (of the measurement) that are given.
     """
     frame, about = read_plain(path)
     if about.get("format") != FORMAT:
@@ -225,7 +273,9 @@ def read(path: Path, figure: str = "", scale: str = "", fingerprint: str = "") -
         if wanted and about.get(key) != wanted:
             raise TableError(f"{path}: holds {key} {about.get(key)}, not {wanted}; {AGAIN}")
     if fingerprint not in ("", about.get("fingerprint")):
-        raise TableError(f"{path}: was measured by other code or constants, or in another arithmetic; {AGAIN}")
+        raise TableError(
+            f"{path}: was measured by other code or constants, or in another arithmetic; {AGAIN}"
+        )
     with reading(path, "a table", TableError):
         parts = [
             frame.loc[frame["table"] == name, list(columns)].astype(columns).reset_index(drop=True)
@@ -250,15 +300,26 @@ def _bounded(path: Path) -> "pa.Table":
         file = pq.ParquetFile(stream)
         # Not the number of values of each column: pyarrow ends the process at some damaged columns.
         cells = file.metadata.num_rows * file.metadata.num_columns
-        size = sum(file.metadata.row_group(index).total_byte_size for index in range(file.metadata.num_row_groups))
-        texts = [name for name, kind in zip(file.schema_arrow.names, file.schema_arrow.types, strict=True)
-                 if pa.types.is_string(kind) or pa.types.is_large_string(kind)]  # fmt: skip
+        size = sum(
+            file.metadata.row_group(index).total_byte_size
+            for index in range(file.metadata.num_row_groups)
+        )
+        texts = [
+            name
+            for name, kind in zip(file.schema_arrow.names, file.schema_arrow.types, strict=True)
+            if pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        ]
         if cells > MOST_CELLS or size > MOST_BYTES:
-            raise TableError(f"{path}: holds {cells} cells in {size} bytes, more than any table; {AGAIN}")
+            raise TableError(
+                f"{path}: holds {cells} cells in {size} bytes, more than any table; {AGAIN}"
+            )
         # A text that many rows repeat is stored once, and so it is in memory.
         coded = pq.ParquetFile(stream, read_dictionary=texts).read()
     parts = [part for name in texts for part in coded[name].chunks]
-    size = sum(pc.sum(pc.take(pc.binary_length(part.dictionary), part.indices)).as_py() or 0 for part in parts)
+    size = sum(
+        pc.sum(pc.take(pc.binary_length(part.dictionary), part.indices)).as_py() or 0
+        for part in parts
+    )
     if size > MOST_BYTES:
         raise TableError(f"{path}: holds {size} bytes of text, more than any table; {AGAIN}")
     return coded.cast(file.schema_arrow)

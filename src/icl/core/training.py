@@ -33,12 +33,14 @@ def train(
 ) -> Runs:
     """Train all runs of a sweep as one tensor program.
 
-    No operation mixes runs, so each run follows the gradient of its own loss (see `icl.core.model.Model`).
+    No operation mixes runs, so each run follows the gradient of its own loss (see
+    `icl.core.model.Model`).
 
     Parameters
     ----------
     sweep : what to train
-    state : the state to continue from (see `start`); the result equals that of an uninterrupted training
+    state : the state to continue from (see `start`); the result equals that of an uninterrupted
+        training
     device : torch device
     after_step : called after every step with the state, which it may save
 
@@ -46,7 +48,9 @@ def train(
     """
     model, last = sweep.model, sweep.snapshots[-1]
     if model.optimiser is None and last > 0:
-        raise ValueError(f"sweep {sweep.name}: {model.name} is not trained, so its only snapshot is 0")
+        raise ValueError(
+            f"sweep {sweep.name}: {model.name} is not trained, so its only snapshot is 0"
+        )
     state = state or start(sweep, device)
     optimiser = model.optimiser(sweep.configs) if model.optimiser else None
     weights = {n: w.to(device) for n, w in state.params.items()}
@@ -61,7 +65,10 @@ def train(
             after_step(state)
         if state.step == last or optimiser is None:
             return Runs(sweep, state.snapshots, state.losses)
-        batch = {n: torch.from_numpy(a).to(device) for n, a in model.sample(sweep.configs, state.step).items()}
+        batch = {
+            n: torch.from_numpy(a).to(device)
+            for n, a in model.sample(sweep.configs, state.step).items()
+        }
         losses, gradients = loss_and_gradient(sweep, weights, batch)
         state.losses[:, state.step] = losses.cpu().numpy()
         weights, moments = optimiser.update(weights, gradients, moments, state.step)
@@ -71,7 +78,8 @@ def train(
 def loss_and_gradient(
     sweep: Sweep, weights: "dict[str, torch.Tensor]", batch: "dict[str, torch.Tensor]"
 ) -> "tuple[torch.Tensor, dict[str, torch.Tensor]]":
-    """Return the loss of every run, (runs,), and its gradient with respect to the run's own weights.
+    """Return the loss of every run, (runs,), and its gradient with respect to the run's own
+    weights.
 
     Raises ValueError for a model without a loss.
     """

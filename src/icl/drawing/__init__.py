@@ -1,1 +1,3 @@
-"""Drawing of tables: canvas, curves with bands, scatters, heatmaps and comparisons with published curves."""
+"""Drawing of tables: canvas, curves with bands, scatters, heatmaps and comparisons with
+published curves.
+"""

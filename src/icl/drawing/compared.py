@@ -1,8 +1,8 @@
 """Our runs beside the published numbers: does the published curve lie within our spread?
 
-Every series with published numbers has a panel, in which single runs are thin and grey, what the figure draws keeps its
-colour, and the published numbers are open marks on top. Where these would be too many panels, the series of one axes
-share a panel, with a line style and a mark for each.
+Every series with published numbers has a panel, in which single runs are thin and grey, what the
+figure draws keeps its colour, and the published numbers are open marks on top. Where these would be
+too many panels, the series of one axes share a panel, with a line style and a mark for each.
 """
 
 from __future__ import annotations
@@ -31,13 +31,17 @@ KEY = {
 RUNS = "runs"
 """The group id of single runs."""
 PALE = "0.85"
-"""The colour of single runs in a scatter, paler than that of lines because points of the figure hide among them."""
+"""The colour of single runs in a scatter, paler than that of lines because points of the figure
+hide among them.
+"""
 MOST = 12
 """The largest number of panels with one series each."""
 
 
 class Drawn(NamedTuple):
-    """A series as the figure draws it: its style, its points (n, 2), its axes, and the artist of a scatter."""
+    """A series as the figure draws it: its style, its points (n, 2), its axes, and the artist of
+    a scatter.
+    """
 
     style: Style
     points: np.ndarray
@@ -52,24 +56,33 @@ class Drawn(NamedTuple):
 
 @plotting.under_defaults
 def draw(picture: Picture, table: Table, published: pd.DataFrame | None) -> Picture:
-    """Return a panel for every series with published numbers, or for every series of a figure that has no such numbers
-    or draws one training.
+    """Return a panel for every series with published numbers, or for every series of a figure that
+    has no such numbers or draws one training.
 
     picture : of the figure; published : as from `icl.evidence.published_curves.load`
 
     Raises KeyError for published numbers of a series that the figure lacks.
     """
     drawn = {one.name: one for axes in picture.axes for one in series_of(axes)}
-    numbers = {} if published is None else dict(iter(published.groupby(["panel", "series"], sort=False)))
+    numbers = (
+        {} if published is None else dict(iter(published.groupby(["panel", "series"], sort=False)))
+    )
     if unknown := set(numbers) - set(drawn):
         raise KeyError(f"no series {unknown}")
     every = not numbers or table.drawn_seed is not None
     shown = [one for name, one in drawn.items() if every or name in numbers]
     crowded = len(shown) > MOST
-    cells = _shared(shown) if crowded else [[one._replace(style=one.style._replace(line="-"))] for one in shown]
+    cells = (
+        _shared(shown)
+        if crowded
+        else [[one._replace(style=one.style._replace(line="-"))] for one in shown]
+    )
     columns = 2 if len(cells) == 4 else min(3 if len(cells) < 10 else 4, len(cells))
     size = 1.4 if len(cells) < 3 else 1.2 if crowded else 1.0
-    names, pixels = [": ".join(cell[0].name) for cell in cells], (size * house.WIDTH, size * house.HEIGHT)
+    names, pixels = (
+        [": ".join(cell[0].name) for cell in cells],
+        (size * house.WIDTH, size * house.HEIGHT),
+    )
     drawing, panels = house.panels(names, columns, size=pixels)
     placed = list(zip(cells, panels.values(), strict=True))
     for place, (cell, axes) in enumerate(placed):
@@ -87,7 +100,9 @@ def draw(picture: Picture, table: Table, published: pd.DataFrame | None) -> Pict
     for like in dict.fromkeys(one.axes for one in shown):
         _hold([axes for cell, axes in placed if cell[0].axes is like], like)
     if crowded:
-        house.legend(drawing, list({one.style.series: one.style for cell in cells for one in cell}.values()))
+        house.legend(
+            drawing, list({one.style.series: one.style for cell in cells for one in cell}.values())
+        )
         for line in drawing.legends[0].get_lines():
             line.set_markerfacecolor("w")
     return drawing
@@ -97,9 +112,13 @@ def series_of(axes: Any) -> Iterator[Drawn]:
     """Yield the series that axes show: lines, scatters and bars with a group id."""
     for line in [line for line in axes.lines if line.get_gid()]:
         marker = line.get_marker() if line.get_marker() not in ("None", None) else ""
-        style = Style(line.get_gid(), str(line.get_label()), line.get_color(), marker, line.get_linestyle())
+        style = Style(
+            line.get_gid(), str(line.get_label()), line.get_color(), marker, line.get_linestyle()
+        )
         yield Drawn(style, np.asarray(line.get_xydata(), dtype=float), axes)
-    for points in [points for points in axes.collections if points.get_gid() and len(points.get_offsets()) > 1]:
+    for points in [
+        points for points in axes.collections if points.get_gid() and len(points.get_offsets()) > 1
+    ]:
         style = Style(points.get_gid(), str(points.get_label()), "k", points.get_paths()[0])
         yield Drawn(style, np.asarray(points.get_offsets(), dtype=float), axes, points)
     for series in dict.fromkeys(bar.get_gid() for bar in axes.patches if bar.get_gid()):
@@ -109,18 +128,22 @@ def series_of(axes: Any) -> Iterator[Drawn]:
 
 
 def _shared(shown: Sequence[Drawn]) -> list[list[Drawn]]:
-    """Return the series by their axes, with the line style and marker of the house style for each name."""
+    """Return the series by their axes, with the line style and marker of the house style for
+    each name.
+    """
     looks = dict(zip(dict.fromkeys(one.style.series for one in shown), cycle(house.LOOKS)))
     cells: dict[Axes, list[Drawn]] = {}
     for one in shown:
         _, marker, line = looks[one.style.series]
-        cells.setdefault(one.axes, []).append(one._replace(style=one.style._replace(marker=marker, line=line)))
+        cells.setdefault(one.axes, []).append(
+            one._replace(style=one.style._replace(marker=marker, line=line))
+        )
     return list(cells.values())
 
 
 def _prepare(axes: Axes, cell: Sequence[Drawn]) -> None:
-    """Give a panel the scales, labels and, as far as there is room, ticks of the figure's axes, and its series' name,
-    or the figure's name of its axes if it shows several series.
+    """Give a panel the scales, labels and, as far as there is room, ticks of the figure's axes, and
+    its series' name, or the figure's name of its axes if it shows several series.
 
     There are no letters, because the figure's panels may have some.
     """
@@ -128,10 +151,14 @@ def _prepare(axes: Axes, cell: Sequence[Drawn]) -> None:
     like, label = one.axes, one.style.series if one.style.label.startswith("_") else one.style.label
     axes.set(xscale=like.get_xscale(), yscale="log" if like.get_yscale() == "log" else "linear")
     every = slice(None, None, 1 + (len(like.get_xticks()) > 5))
-    axes.set_xticks(like.get_xticks()[every], [text.get_text() for text in like.get_xticklabels()[every]])
+    axes.set_xticks(
+        like.get_xticks()[every], [text.get_text() for text in like.get_xticklabels()[every]]
+    )
     axes.set_xlim(like.get_xlim())
     panel = plotting.panel_of(like)
-    house.axis_labels(axes, like.get_xlabel() or like.figure.axes[0].get_xlabel(), like.get_ylabel())
+    house.axis_labels(
+        axes, like.get_xlabel() or like.figure.axes[0].get_xlabel(), like.get_ylabel()
+    )
     title = panel.capitalize() if several else label if panel == "main" else f"{panel}: {label}"
     axes.set_title(title, fontsize=house.FONT)
     axes.set_title("", loc="left")
@@ -140,10 +167,13 @@ def _prepare(axes: Axes, cell: Sequence[Drawn]) -> None:
 def _runs(axes: Axes, one: Drawn, table: Table) -> None:
     """Draw the single runs of a series in grey, of the observable that the figure draws.
 
-    Beside the drawn run the title says how many rise and how many fall, by their ends, if they differ in that.
+    Beside the drawn run the title says how many rise and how many fall, by their ends, if they
+    differ in that.
     """
     panel, series = one.name
-    rows, curves = (f[(f["panel"] == panel) & (f["series"] == series)] for f in (table.runs, table.curves))
+    rows, curves = (
+        f[(f["panel"] == panel) & (f["series"] == series)] for f in (table.runs, table.curves)
+    )
     if one.scatter is not None:
         others = rows[rows["seed"] != table.drawn_seed]
         axes.scatter(others["x"], others["value"], color=PALE, s=3, zorder=0.5, gid=RUNS)
@@ -156,14 +186,22 @@ def _runs(axes: Axes, one: Drawn, table: Table) -> None:
                 axes.plot(run["x"], run["value"], color=GREY, linewidth=0.6, zorder=1.2, gid=RUNS)
             rises = runs["value"].last() - runs["value"].first()
             if table.drawn_seed is not None and (up := sum(rises > 0)) and (down := sum(rises < 0)):
-                axes.set_title(f"{axes.get_title()} ({len(rises)} runs: {up} rise, {down} fall)", fontsize=house.FONT)
+                axes.set_title(
+                    f"{axes.get_title()} ({len(rises)} runs: {up} rise, {down} fall)",
+                    fontsize=house.FONT,
+                )
 
 
 def _ours(axes: Axes, one: Drawn) -> None:
     """Draw what the figure draws, without marks if there are points enough for a line."""
     x, y = one.points.T
     if one.scatter is not None:
-        colours = {"c": one.scatter.get_array(), "cmap": one.scatter.get_cmap(), "edgecolors": "k", "linewidths": 0.4}
+        colours = {
+            "c": one.scatter.get_array(),
+            "cmap": one.scatter.get_cmap(),
+            "edgecolors": "k",
+            "linewidths": 0.4,
+        }
         axes.scatter(x, y, s=26, marker=one.style.marker, gid=one.style.series, **colours)
     else:
         look = {"marker": "", "clip_on": True} if len(x) > 1 else {"marker": ".", "clip_on": False}
@@ -171,24 +209,39 @@ def _ours(axes: Axes, one: Drawn) -> None:
 
 
 def _published(axes: Axes, one: Drawn, rows: pd.DataFrame) -> None:
-    """Draw the published numbers of a series as open marks in its shape and colour, through which ours can be seen."""
+    """Draw the published numbers of a series as open marks in its shape and colour, through
+    which ours can be seen.
+    """
     marker = OPEN.get(one.style.marker, one.style.marker) or "o"
-    look: dict[str, Any] = {"linewidths": 1.0, "zorder": 4, "clip_on": False, "gid": f"published {one.style.series}"}
+    look: dict[str, Any] = {
+        "linewidths": 1.0,
+        "zorder": 4,
+        "clip_on": False,
+        "gid": f"published {one.style.series}",
+    }
     if one.scatter is None:
         look |= {"s": 22, "facecolors": (1, 1, 1, 0.5), "edgecolors": one.style.colour}
     else:
-        # The colours are those of the epochs, so the size has to tell the published marks from ours.
-        look |= {"s": 70, "facecolors": "none", "edgecolors": one.scatter.to_rgba(rows["c"].to_numpy(dtype=float))}
+        # The colours are those of the epochs, so the size has to tell the published marks from
+        # ours.
+        look |= {
+            "s": 70,
+            "facecolors": "none",
+            "edgecolors": one.scatter.to_rgba(rows["c"].to_numpy(dtype=float)),
+        }
     axes.scatter(rows["x"], rows["y"], marker=marker, **look)
 
 
 def _hold(group: Sequence[Axes], like: Axes) -> None:
     """Give the panels of one axes of the figure common limits in y; arrows mark what lies outside.
 
-    A logarithmic axis holds all points, zeros at a height named "none". Another one holds all marks and what the figure
-    shows of its curves, and of single runs as much as lies within half of that height above and below.
+    A logarithmic axis holds all points, zeros at a height named "none". Another one holds all marks
+    and what the figure shows of its curves, and of single runs as much as lies within half of that
+    height above and below.
     """
-    artists: list[Any] = [artist for axes in group for artist in (*axes.lines, *axes.collections) if artist.get_gid()]
+    artists: list[Any] = [
+        artist for axes in group for artist in (*axes.lines, *axes.collections) if artist.get_gid()
+    ]
     points = [_points(artist) for artist in artists]
     every = np.concatenate([each[np.isfinite(each[:, 1]), 1] for each in points])
     if like.get_yscale() == "log":
@@ -198,9 +251,15 @@ def _hold(group: Sequence[Axes], like: Axes) -> None:
             (artist.set_data(each.T) if hasattr(artist, "set_data") else artist.set_offsets(each))
         limits = 10**low, 10**high
     else:
-        curves = [np.clip(_points(line)[:, 1], *like.get_ylim()) for axes in group for line in axes.lines
-                  if line.get_gid() not in (None, RUNS)]  # fmt: skip
-        marks = [_points(each)[:, 1] for axes in group for each in axes.collections if each.get_gid()]
+        curves = [
+            np.clip(_points(line)[:, 1], *like.get_ylim())
+            for axes in group
+            for line in axes.lines
+            if line.get_gid() not in (None, RUNS)
+        ]
+        marks = [
+            _points(each)[:, 1] for axes in group for each in axes.collections if each.get_gid()
+        ]
         shown = np.concatenate(curves + marks)
         room = (np.nanmax(shown) - np.nanmin(shown)) / 2 or 1.0
         low, high = np.nanmin(shown) - room, np.nanmax(shown) + room

@@ -1,7 +1,7 @@
 """The look of Garg et al.'s panels: seaborn's style "darkgrid" and its palette "colorblind".
 
-seaborn takes a second to import, so the style is read when axes are drawn. The colours are constants because they are
-needed at import; a test compares them with seaborn's palette.
+seaborn takes a second to import, so the style is read when axes are drawn. The colours are
+constants because they are needed at import; a test compares them with seaborn's palette.
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ from typing import Any
 
 from icl.core.lazy import Axes
 
-BLUE, ORANGE, GREEN, RED, PINK, TAN = "#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161"
+BLUE, ORANGE, GREEN, RED, PINK, TAN = (
+    "#0173b2",
+    "#de8f05",
+    "#029e73",
+    "#d55e00",
+    "#cc78bc",
+    "#ca9161",
+)
 
 
 @cache

@@ -1,8 +1,9 @@
 """The style of pictures without a published counterpart.
 
-Colours are those of Okabe and Ito (2008), which readers with colour-blindness can tell apart; each has its own line
-style and marker, so that curves also differ in grey. Panels have letters, one font size, no upper and right frame, and
-labels at the curves. Sizes are for a picture of 100 dots per inch.
+Colours are those of Okabe and Ito (2008), which readers with colour-blindness can tell apart; each
+has its own line style and marker, so that curves also differ in grey. Panels have letters, one font
+size, no upper and right frame, and labels at the curves. Sizes are for a picture of 100 dots per
+inch.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ LEGEND: dict[str, Any] = {"fontsize": FONT, "frameon": False, "handlelength": 3}
 
 def styles(labels: Mapping[str, str], markers: bool = False) -> tuple[Style, ...]:
     """Return the styles of series: name in the table -> label; at most as many as LOOKS has."""
-    looks = [(colour, marker if markers else "", line) for colour, marker, line in LOOKS[: len(labels)]]
+    looks = [
+        (colour, marker if markers else "", line) for colour, marker, line in LOOKS[: len(labels)]
+    ]
     return tuple(Style(*names, *look) for names, look in zip(labels.items(), looks, strict=True))
 
 
@@ -58,18 +61,27 @@ def panels(
 
 
 def mosaic(
-    rows: Sequence[Sequence[str]], size: tuple[float, float], title: str = "", heights: Sequence[float] | None = None
+    rows: Sequence[Sequence[str]],
+    size: tuple[float, float],
+    title: str = "",
+    heights: Sequence[float] | None = None,
 ) -> tuple[Picture, dict[str, Axes]]:
-    """Return a picture and its axes by panel, where rows may have different numbers of panels; matplotlib finds room.
+    """Return a picture and its axes by panel, where rows may have different numbers of panels;
+    matplotlib finds room.
 
-    rows : names of the panels; equal names in neighbouring rows are one panel, and "." is left empty
+    rows : names of the panels; equal names in neighbouring rows are one panel, and "." is left
+        empty
     size : of the picture without its title, in pixels; heights : relative, of the rows
     """
-    figure = picture_class()(figsize=(size[0] / DPI, (size[1] + 22 * bool(title)) / DPI), dpi=DPI, layout="constrained")
+    figure = picture_class()(
+        figsize=(size[0] / DPI, (size[1] + 22 * bool(title)) / DPI), dpi=DPI, layout="constrained"
+    )
     if title:
         figure.suptitle(title, fontsize=FONT + 1, x=0.01, ha="left")
     if len(set(map(len, rows))) == 1:
-        found: dict[str, Axes] = figure.subplot_mosaic([list(row) for row in rows], height_ratios=heights)
+        found: dict[str, Axes] = figure.subplot_mosaic(
+            [list(row) for row in rows], height_ratios=heights
+        )
     else:
         parts: Any = figure.subfigures(len(rows), height_ratios=heights)
         by_row = [part.subplot_mosaic([list(row)]) for part, row in zip(parts, rows, strict=True)]
@@ -78,7 +90,9 @@ def mosaic(
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=FONT)
         if len(found) > 1:
-            axes.set_title(chr(ord("a") + place), fontsize=FONT, weight="bold", loc="left", ha="right", x=-0.04)
+            axes.set_title(
+                chr(ord("a") + place), fontsize=FONT, weight="bold", loc="left", ha="right", x=-0.04
+            )
     return figure, found
 
 
@@ -105,18 +119,24 @@ def over_training(axes: Axes, y: str, words: str = "") -> None:
 
 
 def name_curves(axes: Axes, labels: Mapping[str, str] | None = None) -> None:
-    """Write the label of every curve at its right end, in its colour; labels that would overlap are moved apart.
+    """Write the label of every curve at its right end, in its colour; labels that would overlap are
+    moved apart.
 
-    labels : series -> label, for some of the curves; by default all, with the labels they were drawn with
+    labels : series -> label, for some of the curves; by default all, with the labels they were
+        drawn with
     """
     axes.get_xlim(), axes.get_ylim()  # matplotlib chooses open limits when they are asked for
-    lines = [line for line in axes.lines if line.get_gid() and not str(line.get_label()).startswith("_")]
+    lines = [
+        line for line in axes.lines if line.get_gid() and not str(line.get_label()).startswith("_")
+    ]
     named = [line for line in lines if labels is None or line.get_gid() in labels]
     points = [line.get_transform().transform(np.asarray(line.get_xydata())[-1]) for line in named]
     ends = axes.transAxes.inverted().transform(np.reshape(points, (-1, 2)))[:, 1]
     gap, order = 1.4 * FONT / (axes.bbox.height * 72 / DPI), np.argsort(ends, kind="stable")
     heights = ends[order]
-    for _ in range(200):  # neighbours that are too near push each other apart, and stay beside the axes
+    for _ in range(
+        200
+    ):  # neighbours that are too near push each other apart, and stay beside the axes
         heights = np.clip(heights, 0, 1)
         push = np.maximum(gap - np.diff(heights), 0) / 2
         heights[:-1] -= push
@@ -124,13 +144,21 @@ def name_curves(axes: Axes, labels: Mapping[str, str] | None = None) -> None:
     for place, height in zip(order, heights, strict=True):
         line = named[place]
         axes.annotate(
-            labels[str(line.get_gid())] if labels else str(line.get_label()), (1, height), (3, 0), fontsize=FONT,
-            xycoords="axes fraction", textcoords="offset points", color=line.get_color(), va="center",
-        )  # fmt: skip
+            labels[str(line.get_gid())] if labels else str(line.get_label()),
+            (1, height),
+            (3, 0),
+            fontsize=FONT,
+            xycoords="axes fraction",
+            textcoords="offset points",
+            color=line.get_color(),
+            va="center",
+        )
 
 
 def log_ticks(axes: Axes, x: Sequence[float] = (), y: Sequence[float] = ()) -> None:
-    """Make the axes with given ticks logarithmic, with plain numbers at these ticks and no others."""
+    """Make the axes with given ticks logarithmic, with plain numbers at these ticks and no
+    others.
+    """
     from matplotlib.ticker import NullLocator
 
     for name, ticks, axis in (("x", x, axes.xaxis), ("y", y, axes.yaxis)):
@@ -146,10 +174,14 @@ def below(values: Any) -> float:
     return float(values[values > 0].min() / 3) if (values > 0).any() else 1e-3
 
 
-def dots(axes: Axes, points: Any, style: Style, none: float | None = None, shift: float = 0) -> None:
-    """Draw every run as a dot, moved sideways by its rank among the runs so that equal values can be counted.
+def dots(
+    axes: Axes, points: Any, style: Style, none: float | None = None, shift: float = 0
+) -> None:
+    """Draw every run as a dot, moved sideways by its rank among the runs so that equal values can
+    be counted.
 
-    points : with columns seed, x and value; none : as for `plotting.curves`; shift : to the right, in points
+    points : with columns seed, x and value; none : as for `plotting.curves`; shift : to the right,
+        in points
     """
     from matplotlib.transforms import ScaledTranslation
 
@@ -157,9 +189,22 @@ def dots(axes: Axes, points: Any, style: Style, none: float | None = None, shift
     for rank, (_, run) in enumerate(runs):
         aside = shift + 8 * (rank / max(len(runs) - 1, 1) - 0.5)
         place = axes.transData + ScaledTranslation(aside / 72, 0, axes.figure.dpi_scale_trans)
-        look: dict[str, Any] = {"linestyle": "", "markersize": 3.5, "markeredgewidth": 0, "alpha": 0.6}
+        look: dict[str, Any] = {
+            "linestyle": "",
+            "markersize": 3.5,
+            "markeredgewidth": 0,
+            "alpha": 0.6,
+        }
         height = run["value"].clip(lower=none)
-        axes.plot(run["x"], height, style.marker or "o", color=style.colour, gid=style.series, transform=place, **look)
+        axes.plot(
+            run["x"],
+            height,
+            style.marker or "o",
+            color=style.colour,
+            gid=style.series,
+            transform=place,
+            **look,
+        )
         axes.update_datalim(np.column_stack([run["x"], height]))
     axes.margins(x=0.1)
 
@@ -169,13 +214,22 @@ def handles(styles: Sequence[Style]) -> list[Line2D]:
     from matplotlib.lines import Line2D
 
     return [
-        Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.line, markersize=4, label=style.label)
+        Line2D(
+            [],
+            [],
+            color=style.colour,
+            marker=style.marker,
+            linestyle=style.line,
+            markersize=4,
+            label=style.label,
+        )
         for style in styles
     ]
 
 
 def legend(figure: Picture, styles: Sequence[Style], title: str = "") -> None:
-    """Explain the styles in a row below the panels, for pictures without room for labels at the curves.
+    """Explain the styles in a row below the panels, for pictures without room for labels at the
+    curves.
 
     title : a sentence above them
     """
@@ -210,20 +264,31 @@ def signed_maps(
     label: str = "",
     largest: float | None = None,
 ) -> None:
-    """Draw matrices in colours that diverge from white at zero, first row on top, with one scale and its colour bar.
+    """Draw matrices in colours that diverge from white at zero, first row on top, with one scale
+    and its colour bar.
 
-    Print in grey shows no signs, so negative entries have a minus, if they are not below a twentieth of the largest.
+    Print in grey shows no signs, so negative entries have a minus, if they are not below a
+    twentieth of the largest.
 
     matrices, titles : by panel; label : of the colour bar
     largest : absolute value at the ends of the colours, by default that of all the matrices
     """
-    end = float(max(np.nanmax(np.abs(matrix)) for matrix in matrices.values())) if largest is None else largest
+    end = (
+        float(max(np.nanmax(np.abs(matrix)) for matrix in matrices.values()))
+        if largest is None
+        else largest
+    )
     for panel, matrix in matrices.items():
         mesh = _map(axes_of[panel], matrix, cmap="RdBu_r", vmin=-end, vmax=end)
         axes_of[panel].set_title(titles[panel], fontsize=FONT)
         for row, column in np.argwhere(matrix < -end / 20):
-            look: dict[str, Any] = {"color": "k" if matrix[row, column] > -end / 2 else "w", "fontsize": FONT - 1}
-            axes_of[panel].text(column + 0.5, row + 0.5, "\N{MINUS SIGN}", ha="center", va="center", **look)
+            look: dict[str, Any] = {
+                "color": "k" if matrix[row, column] > -end / 2 else "w",
+                "fontsize": FONT - 1,
+            }
+            axes_of[panel].text(
+                column + 0.5, row + 0.5, "\N{MINUS SIGN}", ha="center", va="center", **look
+            )
     colour_bar(mesh, [axes_of[panel] for panel in matrices], label)
 
 

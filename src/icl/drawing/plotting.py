@@ -1,11 +1,13 @@
-"""The drawing functions of all figures: a canvas in pixels, curves with bands, scatters by epoch, legends.
+"""The drawing functions of all figures: a canvas in pixels, curves with bands, scatters by epoch,
+legends.
 
-A figure's module holds its look as data (series, labels, colours, markers, pixel edges); this module turns such data
-into artists. It computes no statistics and has no global state: figures are built without pyplot and under matplotlib's
-defaults, so a user's ``matplotlibrc`` has no effect. Pixels are at 100 dpi.
+A figure's module holds its look as data (series, labels, colours, markers, pixel edges); this
+module turns such data into artists. It computes no statistics and has no global state: figures are
+built without pyplot and under matplotlib's defaults, so a user's ``matplotlibrc`` has no effect.
+Pixels are at 100 dpi.
 
-Every artist of a series has the series' name as its group id, and every axes has its panel's name as label, by which
-``icl.drawing.compared`` finds the place of a run and of a published curve.
+Every artist of a series has the series' name as its group id, and every axes has its panel's name
+as label, by which ``icl.drawing.compared`` finds the place of a run and of a published curve.
 """
 
 from __future__ import annotations
@@ -35,7 +37,15 @@ BAR_FONT = 14.0
 GUIDE: Mapping[str, Any] = {"color": "k", "linestyle": "--", "linewidth": 1.5}
 """A dashed black reference line."""
 
-Corner = Literal["upper left", "upper right", "lower left", "lower right", "center left", "center right", "center"]
+Corner = Literal[
+    "upper left",
+    "upper right",
+    "lower left",
+    "lower right",
+    "center left",
+    "center right",
+    "center",
+]
 
 BANDS: Mapping[str, str] = {
     "r": "#ff7f50",
@@ -46,11 +56,15 @@ BANDS: Mapping[str, str] = {
     "g": "#76ff7b",
     "tab:orange": "#ffd8b1",
 }
-"""The band of a curve of each colour, on white: coral, light blue, pink, aquamarine, khaki, light green, apricot."""
+"""The band of a curve of each colour, on white: coral, light blue, pink, aquamarine, khaki,
+light green, apricot.
+"""
 
 
 class Style(NamedTuple):
-    """How one curve is drawn: its name in the table, its label as published, a colour, a marker and a line style."""
+    """How one curve is drawn: its name in the table, its label as published, a colour, a marker
+    and a line style.
+    """
 
     series: str
     label: str
@@ -60,7 +74,9 @@ class Style(NamedTuple):
 
 
 class Embedding(NamedTuple):
-    """How one scatter is drawn: name in the table, label as published, marker, and the colour map of the epoch."""
+    """How one scatter is drawn: name in the table, label as published, marker, and the colour
+    map of the epoch.
+    """
 
     series: str
     label: str
@@ -71,7 +87,8 @@ class Embedding(NamedTuple):
 class Axis(NamedTuple):
     """One axis as published; matplotlib chooses limits or ticks that are None.
 
-    widens : the published limits were chosen from the published data, so an end moves out if our data exceed it
+    widens : the published limits were chosen from the published data, so an end moves out if our
+        data exceed it
     """
 
     label: str
@@ -92,13 +109,17 @@ def angle(label: str) -> Axis:
 def defaults() -> Iterator[None]:
     """Use matplotlib's defaults inside a block, whatever the user's configuration.
 
-    Text is not hinted, to keep the glyph widths of the published pictures; newer releases round them to pixels.
+    Text is not hinted, to keep the glyph widths of the published pictures; newer releases round
+    them to pixels.
     """
     import matplotlib
     import matplotlib.style
 
     fonts.add_own()
-    with matplotlib.style.context("default", after_reset=True), matplotlib.rc_context({"text.hinting": "no_hinting"}):
+    with (
+        matplotlib.style.context("default", after_reset=True),
+        matplotlib.rc_context({"text.hinting": "no_hinting"}),
+    ):
         yield
 
 
@@ -108,14 +129,17 @@ under_defaults: Callable[[Callable[..., Picture]], Callable[..., Picture]] = def
 
 @cache
 def picture_class() -> type[Picture]:
-    """Return a figure class that also renders under ``defaults``, because matplotlib reads many of them only then."""
+    """Return a figure class that also renders under ``defaults``, because matplotlib reads many
+    of them only then.
+    """
     from matplotlib.figure import Figure
 
     class PublishedFigure(Figure):
         @defaults()
         def draw(self, renderer: Any) -> None:
             if engine := self.get_layout_engine():
-                # Every further search moves panels by parts of a pixel, so the places found first are kept.
+                # Every further search moves panels by parts of a pixel, so the places found first
+                # are kept.
                 for _ in range(3):
                     engine.execute(self)
                 self.set_layout_engine("none")
@@ -125,11 +149,16 @@ def picture_class() -> type[Picture]:
 
 
 def canvas(
-    size: tuple[int, int], edges: tuple[float, float, float, float], *, panel: str = "main", bars: int = 0
+    size: tuple[int, int],
+    edges: tuple[float, float, float, float],
+    *,
+    panel: str = "main",
+    bars: int = 0,
 ) -> tuple[Picture, Axes]:
     """Return a figure of ``size`` pixels and its axes (see `add_panel`).
 
-    Each of ``bars`` colour bars will take a fifth of the width; the edges are those after they are drawn.
+    Each of ``bars`` colour bars will take a fifth of the width; the edges are those after they are
+    drawn.
     """
     left, right, top, bottom = edges
     figure = picture_class()(figsize=(size[0] / DPI, size[1] / DPI), dpi=DPI)
@@ -139,26 +168,42 @@ def canvas(
 def panels(
     size: tuple[int, int], edges: Mapping[str, tuple[float, float, float, float]]
 ) -> tuple[Picture, dict[str, Axes]]:
-    """Return a figure of ``size`` pixels and its axes by panel; ``edges`` maps panels to edges (see `add_panel`)."""
+    """Return a figure of ``size`` pixels and its axes by panel; ``edges`` maps panels to edges
+    (see `add_panel`).
+    """
     (name, first), *others = edges.items()
     figure, axes = canvas(size, first, panel=name)
-    return figure, {name: axes} | {other: add_panel(figure, place, other) for other, place in others}
+    return figure, {name: axes} | {
+        other: add_panel(figure, place, other) for other, place in others
+    }
 
 
 def grid_edges(
-    names: Sequence[str], first: tuple[float, float, float, float], step: tuple[float, float], columns: int = 100
+    names: Sequence[str],
+    first: tuple[float, float, float, float],
+    step: tuple[float, float],
+    columns: int = 100,
 ) -> dict[str, tuple[float, float, float, float]]:
-    """Edges of panels of equal size, row by row: those of the ``first``, and the ``step`` to the right and down."""
+    """Edges of panels of equal size, row by row: those of the ``first``, and the ``step`` to the
+    right and down.
+    """
     left, right, top, bottom = first
     places = {name: divmod(index, columns) for index, name in enumerate(names)}
     return {
-        name: (left + column * step[0], right + column * step[0], top + row * step[1], bottom + row * step[1])
+        name: (
+            left + column * step[0],
+            right + column * step[0],
+            top + row * step[1],
+            bottom + row * step[1],
+        )
         for name, (row, column) in places.items()
     }
 
 
 def add_panel(figure: Picture, edges: tuple[float, float, float, float], panel: str) -> Axes:
-    """Further axes on a canvas, labelled ``panel``, with left, right, top and bottom edge in pixels."""
+    """Further axes on a canvas, labelled ``panel``, with left, right, top and bottom edge in
+    pixels.
+    """
     left, right, top, bottom = edges
     width, height = figure.get_size_inches() * DPI
     box = (left / width, 1 - bottom / height, (right - left) / width, (bottom - top) / height)
@@ -166,12 +211,16 @@ def add_panel(figure: Picture, edges: tuple[float, float, float, float], panel: 
 
 
 def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None) -> None:
-    """Set labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of tick labels, if other."""
+    """Set labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of
+    tick labels, if other.
+    """
     for name, axis in (("x", x), ("y", y)):
         if axis.limits is not None and axis.widens:
-            axis = axis._replace(limits=_widened(axis.limits, getattr(axes.dataLim, f"interval{name}")))
-        # Limits are set first, because a logarithmic scale without them warns of data without positive values, and
-        # again last, because ticks may widen them.
+            axis = axis._replace(
+                limits=_widened(axis.limits, getattr(axes.dataLim, f"interval{name}"))
+            )
+        # Limits are set first, because a logarithmic scale without them warns of data without
+        # positive values, and again last, because ticks may widen them.
         if axis.limits is not None:
             axes.set(**{f"{name}lim": axis.limits})
         if axis.log:
@@ -190,7 +239,8 @@ def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None)
 
 
 def edge_arrows(axes: Axes) -> None:
-    """Mark where a series is above or below the axes by arrows at the edge; below a logarithmic axis also zeros.
+    """Mark where a series is above or below the axes by arrows at the edge; below a logarithmic
+    axis also zeros.
 
     Of several points in a row that a line joins, the first and the last have an arrow.
     """
@@ -205,24 +255,41 @@ def edge_arrows(axes: Axes) -> None:
                 around = np.pad(outside, 1)
                 outside = outside & ~(around[:-2] & around[2:])
             place = x[outside], np.full(outside.sum(), edge)
-            axes.plot(*place, marker=marker, markersize=5, linestyle="none", color=line.get_color(), zorder=3)
+            axes.plot(
+                *place,
+                marker=marker,
+                markersize=5,
+                linestyle="none",
+                color=line.get_color(),
+                zorder=3,
+            )
 
 
 def none_tick(axes: Axes, height: float) -> None:
-    """Name a height below all positive values of a logarithmic axis "none"; zeros are drawn there."""
+    """Name a height below all positive values of a logarithmic axis "none"; zeros are drawn
+    there.
+    """
     low, high = height / 1.5, axes.get_ylim()[1]
     powers = [power for power in range(-30, 30) if 3 * height < 10.0**power <= high]
-    axes.set_yticks([height, *(10.0**power for power in powers)], ["none", *(f"$10^{{{power}}}$" for power in powers)])
+    axes.set_yticks(
+        [height, *(10.0**power for power in powers)],
+        ["none", *(f"$10^{{{power}}}$" for power in powers)],
+    )
     axes.set_ylim(low, high)
 
 
 def _widened(limits: tuple[float, float], data: Sequence[float]) -> tuple[float, float]:
-    """Return the limits, moved out where the data exceed them, with matplotlib's margin of 5 % there."""
+    """Return the limits, moved out where the data exceed them, with matplotlib's margin of 5 %
+    there.
+    """
     low, high = (float(end) for end in data)
     if not (np.isfinite(low) and np.isfinite(high)):
         return limits
     margin = 0.05 * (max(high, limits[1]) - min(low, limits[0]))
-    return (limits[0] if low >= limits[0] else low - margin, limits[1] if high <= limits[1] else high + margin)
+    return (
+        limits[0] if low >= limits[0] else low - margin,
+        limits[1] if high <= limits[1] else high + margin,
+    )
 
 
 def curves(
@@ -238,30 +305,41 @@ def curves(
 ) -> None:
     """Draw one curve per style, in order; ``look`` overrides the styles.
 
-    panel : in the table, by default the label of the axes; band : draws a curve's band, such as `pale`
+    panel : in the table, by default the label of the axes; band : draws a curve's band, such as
+        `pale`
     none : height on a logarithmic axis at which zeros are drawn (see `none_tick`)
     """
     for style in styles:
         rows = table.curve(panel or panel_of(axes), style.series, observable)
         if none is not None:
-            rows = rows.assign(**{name: rows[name].clip(lower=none) for name in ("band_low", "value", "band_high")})
+            rows = rows.assign(
+                **{name: rows[name].clip(lower=none) for name in ("band_low", "value", "band_high")}
+            )
         if band:
             band(axes, style, rows)
         curve(axes, style, rows["x"], rows["value"], **look)
 
 
 def published_band(axes: Axes, style: Style, rows: pd.DataFrame) -> None:
-    """Draw the table's band opaque in the published colour: it hides the bands of earlier curves."""
-    axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=BANDS[style.colour], linewidth=0)
+    """Draw the table's band opaque in the published colour: it hides the bands of earlier
+    curves.
+    """
+    axes.fill_between(
+        rows["x"], rows["band_low"], rows["band_high"], color=BANDS[style.colour], linewidth=0
+    )
 
 
 def pale(axes: Axes, style: Style, rows: pd.DataFrame, alpha: float = 0.2) -> None:
     """Draw the table's band in the colour of the curve."""
-    axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=style.colour, alpha=alpha, linewidth=0)
+    axes.fill_between(
+        rows["x"], rows["band_low"], rows["band_high"], color=style.colour, alpha=alpha, linewidth=0
+    )
 
 
 def deviation(axes: Axes, style: Style, rows: pd.DataFrame, alpha: float = 0.2) -> None:
-    """Draw a band of one standard deviation in the colour of the curve; that of the table is two."""
+    """Draw a band of one standard deviation in the colour of the curve; that of the table is
+    two.
+    """
     half = (rows["band_high"] - rows["value"]) / 2
     ends = rows["value"] - half, rows["value"] + half
     axes.fill_between(rows["x"], *ends, color=style.colour, alpha=alpha, linewidth=0)
@@ -277,8 +355,15 @@ def panel_of(axes: Axes) -> str:
 
 def curve(axes: Axes, style: Style, x: Any, y: Any, **look: Any) -> Line2D:
     """Draw one curve; ``look`` overrides its style."""
-    options = {"color": style.colour, "linestyle": style.line, "linewidth": LINE_WIDTH, "marker": style.marker,
-               "markersize": MARKER_SIZE, "label": style.label, "gid": style.series}  # fmt: skip
+    options = {
+        "color": style.colour,
+        "linestyle": style.line,
+        "linewidth": LINE_WIDTH,
+        "marker": style.marker,
+        "markersize": MARKER_SIZE,
+        "label": style.label,
+        "gid": style.series,
+    }
     (line,) = axes.plot(x, y, **{**options, **look})
     return line
 
@@ -289,31 +374,47 @@ def baseline(axes: Axes, table: Table) -> None:
     axes.plot(rows["x"], rows["value"], label="baseline", gid="baseline", **GUIDE)
 
 
-def legend(axes: Axes, font: float, corner: Corner, at: tuple[float, float], spacing: float = 0.5) -> Legend:
-    """Return the legend in ``font`` points with its ``corner`` exactly ``at`` a position in fractions of the axes.
+def legend(
+    axes: Axes, font: float, corner: Corner, at: tuple[float, float], spacing: float = 0.5
+) -> Legend:
+    """Return the legend in ``font`` points with its ``corner`` exactly ``at`` a position in
+    fractions of the axes.
 
-    ``spacing`` between entries is in font sizes. The published heights need 0.42 to 0.45 for plain labels and more for
-    formulas, whose line height differed in the release that drew them.
+    ``spacing`` between entries is in font sizes. The published heights need 0.42 to 0.45 for plain
+    labels and more for formulas, whose line height differed in the release that drew them.
     """
-    return axes.legend(fontsize=font, loc=corner, bbox_to_anchor=at, borderaxespad=0, labelspacing=spacing)
+    return axes.legend(
+        fontsize=font, loc=corner, bbox_to_anchor=at, borderaxespad=0, labelspacing=spacing
+    )
 
 
 def scatters(axes: Axes, table: Table, styles: Sequence[Embedding], observable: str) -> None:
-    """Draw one point per neuron and epoch of the drawn run: x is the angle, the colour is the epoch.
+    """Draw one point per neuron and epoch of the drawn run: x is the angle, the colour is the
+    epoch.
 
-    Points are drawn neuron by neuron through the epochs, as published; so the legend shows the colour of the first
-    epoch. Every style has its own colour bar, the first outermost.
+    Points are drawn neuron by neuron through the epochs, as published; so the legend shows the
+    colour of the first epoch. Every style has its own colour bar, the first outermost.
     """
     for style in styles:
         rows = table.points(panel_of(axes), style.series, observable)
         rows = rows[rows["seed"] == table.drawn_seed]
         if rows.empty:
-            raise ValueError(f"no points of {observable!r} for panel {panel_of(axes)!r}, series {style.series!r}")
-        rows = rows.assign(neuron=rows.groupby("colour").cumcount()).sort_values(["neuron", "colour"])
+            raise ValueError(
+                f"no points of {observable!r} for panel {panel_of(axes)!r}, series {style.series!r}"
+            )
+        rows = rows.assign(neuron=rows.groupby("colour").cumcount()).sort_values(
+            ["neuron", "colour"]
+        )
         points = axes.scatter(
-            rows["x"], rows["value"], c=rows["colour"], cmap=style.colours, marker=style.marker, s=POINT_AREA,
-            label=style.label, gid=style.series,
-        )  # fmt: skip
+            rows["x"],
+            rows["value"],
+            c=rows["colour"],
+            cmap=style.colours,
+            marker=style.marker,
+            s=POINT_AREA,
+            label=style.label,
+            gid=style.series,
+        )
         axes.figure.colorbar(points, ax=axes).ax.tick_params(labelsize=BAR_FONT)
 
 
@@ -327,12 +428,19 @@ def bars(axes: Axes, table: Table, panel: str, series: str, observable: str) -> 
 
 
 def heatmap(
-    axes: Axes, matrix: Any, title: str = "", font: float = 12, *, first: int = 1, square: bool = False, **options: Any
+    axes: Axes,
+    matrix: Any,
+    title: str = "",
+    font: float = 12,
+    *,
+    first: int = 1,
+    square: bool = False,
+    **options: Any,
 ) -> Any:
     """Draw a matrix in the colours of viridis, first row on top; returns the mesh for a colour bar.
 
-    Rows and columns are counted from ``first``: cell (i, j) is centred at (first + j, first + i). ``options`` are
-    matplotlib's: ``vmin``, ``vmax``.
+    Rows and columns are counted from ``first``: cell (i, j) is centred at (first + j, first + i).
+    ``options`` are matplotlib's: ``vmin``, ``vmax``.
     """
     rows, columns = (first - 0.5 + np.arange(count + 1) for count in matrix.shape)
     mesh = axes.pcolormesh(columns, rows, matrix, cmap="viridis", **options)
@@ -342,10 +450,21 @@ def heatmap(
 
 
 def shade(axes: Axes, edges: Sequence[float], names: Sequence[str], font: float) -> None:
-    """Draw bands in two alternating greys between neighbouring edges, each named at its top, up to the first NaN."""
+    """Draw bands in two alternating greys between neighbouring edges, each named at its top, up
+    to the first NaN.
+    """
     for index, (start, end, name) in enumerate(zip(edges[:-1], edges[1:], names, strict=True)):
         if not start < end:
             return
         axes.axvspan(start, end, color=("0.93", "0.84")[index % 2], linewidth=0, zorder=0)
         place = axes.get_xaxis_transform()
-        axes.text((start + end) / 2, 0.985, name, fontsize=font, ha="center", va="top", transform=place, color="0.35")
+        axes.text(
+            (start + end) / 2,
+            0.985,
+            name,
+            fontsize=font,
+            ha="center",
+            va="top",
+            transform=place,
+            color="0.35",
+        )

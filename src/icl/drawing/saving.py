@@ -20,7 +20,9 @@ def save_picture(picture: Picture, path: Path, note: str, below: Sequence[str] =
     """
     from matplotlib.transforms import Bbox
 
-    about = {"CreationDate": None, "Subject": note} if path.suffix == ".pdf" else {"Description": note}
+    about = (
+        {"CreationDate": None, "Subject": note} if path.suffix == ".pdf" else {"Description": note}
+    )
     width, height = picture.get_size_inches()
     lines = [line for words in below for line in wrap(words, int(width * LETTERS))]
     strip = 12 * len(lines) / 100  # whole pixels, so that the picture keeps its own
@@ -30,13 +32,19 @@ def save_picture(picture: Picture, path: Path, note: str, below: Sequence[str] =
         picture.set_layout_engine("none")
         for legend in picture.legends:
             legend.set_bbox_to_anchor((0, 0, 1, 1), picture.transFigure)
-        words = picture.text(0.05 / width, -0.02 / height, "\n".join(lines), fontsize=FONT, color="0.4", va="top")
-        picture.savefig(aside, dpi=100, metadata=about, bbox_inches=Bbox([[0, -strip], [width, height]]))
+        words = picture.text(
+            0.05 / width, -0.02 / height, "\n".join(lines), fontsize=FONT, color="0.4", va="top"
+        )
+        picture.savefig(
+            aside, dpi=100, metadata=about, bbox_inches=Bbox([[0, -strip], [width, height]])
+        )
         words.remove()
 
 
 def save_animation(frames: list[Picture], path: Path, note: str, seconds: float = 0.25) -> None:
-    """Save figures of equal size as an endless GIF at 100 dpi with a note; the last frame stays longer."""
+    """Save figures of equal size as an endless GIF at 100 dpi with a note; the last frame stays
+    longer.
+    """
     import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
@@ -50,5 +58,10 @@ def save_animation(frames: list[Picture], path: Path, note: str, seconds: float 
     times = [round(1000 * seconds)] * (len(pictures) - 1) + [2000]
     with write_aside(path) as aside:
         pictures[0].save(
-            aside, save_all=True, append_images=pictures[1:], duration=times, loop=0, comment=note.encode()
+            aside,
+            save_all=True,
+            append_images=pictures[1:],
+            duration=times,
+            loop=0,
+            comment=note.encode(),
         )

@@ -1,1 +1,3 @@
-"""From tables to verdicts: the ledger of claims, intervals over runs, published curves and the distance to them."""
+"""From tables to verdicts: the ledger of claims, intervals over runs, published curves and the
+distance to them.
+"""

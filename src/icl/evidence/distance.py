@@ -1,16 +1,19 @@
-"""The distance of a figure from its published numbers, the objective that the calibration minimises.
+"""The distance of a figure from its published numbers, the objective that the calibration
+minimises.
 
 In each panel, ours minus published (of log10 on logarithmic panels) has three parts:
 
     level   the absolute value of the median offset per series, averaged over series
     shape   the median absolute deviation from that offset per series, averaged over series
-    order   the share of discordant pairs of series at one x, times the median published gap of the pairs: with every
-            pair in the wrong order, it equals their gap; gaps within twice the reading error do not count
+    order   the share of discordant pairs of series at one x, times the median published gap of the
+            pairs: with every pair in the wrong order, it equals their gap; gaps within twice the
+            reading error do not count
 
-Each is divided by twice the reading error of the panel, so 1 is the accuracy of the published numbers. A figure's parts
-are means over its panels, its distance is sqrt(level^2 + shape^2 + order^2), and the joint distance of several figures
-is the mean of log(1 + distance), so equal relative gains count equally. A published error curve is itself a sample of
-test prompts and scatters by more than its reading error, so error figures reach 1 only by chance.
+Each is divided by twice the reading error of the panel, so 1 is the accuracy of the published
+numbers. A figure's parts are means over its panels, its distance is sqrt(level^2 + shape^2 +
+order^2), and the joint distance of several figures is the mean of log(1 + distance), so equal
+relative gains count equally. A published error curve is itself a sample of test prompts and
+scatters by more than its reading error, so error figures reach 1 only by chance.
 """
 
 from collections.abc import Iterable
@@ -43,8 +46,11 @@ class Distance(NamedTuple):
 NOWHERE = Distance(FAR, 0.0, 0.0)
 
 
-def of_figure(table: Table, published: pd.DataFrame, floor: float = published_curves.FLOOR) -> Distance:
-    """Return the distance of a figure's table from its published numbers; NOWHERE if we lack a published value.
+def of_figure(
+    table: Table, published: pd.DataFrame, floor: float = published_curves.FLOOR
+) -> Distance:
+    """Return the distance of a figure's table from its published numbers; NOWHERE if we lack a
+    published value.
 
     floor : smaller error rates, ours and published ones, are raised to it
     """
@@ -71,7 +77,9 @@ def _panel(pairs: pd.DataFrame) -> tuple[float, float, float]:
 
 
 def _order(pairs: pd.DataFrame, least: float) -> float:
-    """Return the share of discordant pairs (a tie of ours counts half) times the median published gap."""
+    """Return the share of discordant pairs (a tie of ours counts half) times the median
+    published gap.
+    """
     discordant, gaps = [], []
     for _, group in pairs.groupby("x"):
         values = list(zip(group["ours"], group["published"], strict=True))

@@ -1,8 +1,9 @@
 """The freeze of the ledger: every claim as it was before the seeds that judge it were measured.
 
-frozen.json holds one line per claim: the date of its bounds, and digests of what decides its row: bounds and
-conditions; kind, what is tested and premise; the code that measures it. Every output marks a claim that differs as
-amended, with date, previous bounds and reason from its `amended` entries in claims.yaml.
+frozen.json holds one line per claim: the date of its bounds, and digests of what decides its row:
+bounds and conditions; kind, what is tested and premise; the code that measures it. Every output
+marks a claim that differs as amended, with date, previous bounds and reason from its `amended`
+entries in claims.yaml.
 """
 
 import hashlib
@@ -27,7 +28,10 @@ def digests(claim: Claim) -> dict[str, str]:
 
     Ranges are left out: they state which values an observable can have, and only clip its interval.
     """
-    bounds = [[bound.plain() | {"range": None} for bound in part] for part in (claim.bounds, claim.conditions)]
+    bounds = [
+        [bound.plain() | {"range": None} for bound in part]
+        for part in (claim.bounds, claim.conditions)
+    ]
     texts = [" ".join(text.split()) for text in (claim.kind, claim.tested, claim.premise)]
     return {"bounds": _digest(bounds), "texts": _digest(texts)}
 
@@ -37,7 +41,8 @@ def _digest(value: Any) -> str:
 
 
 def write(codes: Mapping[str, str], day: str = "") -> int:
-    """Freeze the current ledger; returns the number of claims. Claims with unchanged bounds keep the date of these.
+    """Freeze the current ledger; returns the number of claims. Claims with unchanged bounds keep
+    the date of these.
 
     codes : figure -> digest of the code that measures it
     """
@@ -68,7 +73,9 @@ def frozen() -> dict[str, dict[str, str]]:
 
 
 def changed(claim: Claim) -> list[str]:
-    """Return the parts of a frozen claim that differ now: bounds with conditions, texts (kind, tested, premise)."""
+    """Return the parts of a frozen claim that differ now: bounds with conditions, texts (kind,
+    tested, premise).
+    """
     was, now = frozen().get(claim.id), digests(claim)
     return [part for part in PARTS if was and was[part] != now[part]]
 
@@ -80,17 +87,25 @@ def date_of_bounds(claim: Claim) -> str:
 
 
 def differences(claim: Claim, code: str = "") -> dict[str, list[str]]:
-    """How a claim differs from the freeze, in words: "amended", "new" or "code" -> one text per difference.
+    """How a claim differs from the freeze, in words: "amended", "new" or "code" -> one text per
+    difference.
 
     code : the digest of the code that measures it now
     """
     was = frozen().get(claim.id)
     amended = [f"{one.date}: was {one.was}; {one.why}" for one in claim.amended]
     if parts := changed(claim):
-        amended.append(f"since the freeze of {day()}: other {' and '.join(', '.join(PARTS[part]) for part in parts)}")
+        amended.append(
+            f"since the freeze of {day()}: other "
+            f"{' and '.join(', '.join(PARTS[part]) for part in parts)}"
+        )
     new = [f"since the freeze of {day()}"] if day() and was is None else []
     other = [f"other than at the freeze of {day()}"] if code and was and was["code"] != code else []
-    return {name: texts for name, texts in (("amended", amended), ("new", new), ("code", other)) if texts}
+    return {
+        name: texts
+        for name, texts in (("amended", amended), ("new", new), ("code", other))
+        if texts
+    }
 
 
 def unexplained() -> Iterator[str]:

@@ -50,7 +50,8 @@ class Event(Entry):
 def write(events: Mapping[str, list[Event]]) -> None:
     """Write history.json, one line per claim."""
     lines = ",\n".join(
-        f"{json.dumps(name)}: {json.dumps([one.model_dump(exclude_defaults=True) for one in found])}"
+        f"{json.dumps(name)}: "
+        f"{json.dumps([one.model_dump(exclude_defaults=True) for one in found])}"
         for name, found in events.items()
     )
     write_text(FILE, f"{{\n{lines}\n}}\n")
@@ -96,4 +97,6 @@ def withdrawn() -> dict[str, tuple[Event, ...]]:
 
 def moved() -> dict[str, tuple[Event, ...]]:
     """Return the claims of the ledger whose bounds, conditions, kind or outcome changed."""
-    return {name: found for name, found in read().items() if is_moved(found) and not found[-1].withdrawn}
+    return {
+        name: found for name, found in read().items() if is_moved(found) and not found[-1].withdrawn
+    }

@@ -1,4 +1,6 @@
-"""The curves of a table: summaries over the runs of a figure, with bands and intervals that are computed once."""
+"""The curves of a table: summaries over the runs of a figure, with bands and intervals that are
+computed once.
+"""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -10,17 +12,22 @@ from icl.core.table import CURVES, POINT, RUNS, SINGLE, Table, TableError
 from icl.evidence.significance import INTERVALS
 
 BAND = 2.0
-"""Half-width of the drawn bands in population standard deviations, that of the published bands (inferred from the
-digitised bands, whose squared widths are sums of four squares of the error's step)."""
+"""Half-width of the drawn bands in population standard deviations, that of the published bands
+(inferred from the digitised bands, whose squared widths are sums of four squares of the error's
+step).
+"""
 PLACE = ["panel", "series", "x", "observable"]
 
 
-def summarise(figure: str, scale: str, measured: pd.DataFrame, medians: Collection[str] = ()) -> Table:
+def summarise(
+    figure: str, scale: str, measured: pd.DataFrame, medians: Collection[str] = ()
+) -> Table:
     """Both tables of a figure from its measured rows.
 
-    A curve has the mean over the runs at a coordinate, its 95 % interval and a band of two standard deviations; for
-    observables in `medians`, the median and a band between the quartiles. A NaN is never averaged away. Facts, points
-    of a scatter and coordinates with a finished curve are not summarised.
+    A curve has the mean over the runs at a coordinate, its 95 % interval and a band of two standard
+    deviations; for observables in `medians`, the median and a band between the quartiles. A NaN is
+    never averaged away. Facts, points of a scatter and coordinates with a finished curve are not
+    summarised.
 
     Raises TableError for two values of one run at one coordinate.
     """
@@ -28,7 +35,9 @@ def summarise(figure: str, scale: str, measured: pd.DataFrame, medians: Collecti
     runs = measured.loc[~finished, list(RUNS)].reset_index(drop=True)
     parts = [measured.loc[finished, list(CURVES)]]
     drawn = set(measured.loc[finished, PLACE].itertuples(index=False, name=None))
-    summarised = measured[(measured["statistic"] == "") & (measured["panel"] != "") & measured["colour"].isna()]
+    summarised = measured[
+        (measured["statistic"] == "") & (measured["panel"] != "") & measured["colour"].isna()
+    ]
     if repeated := int(summarised.duplicated([*PLACE, "seed"]).sum()):
         raise TableError(f"{figure}: {repeated} rows repeat {[*PLACE, 'seed']}")
     curves = [
@@ -42,13 +51,22 @@ def summarise(figure: str, scale: str, measured: pd.DataFrame, medians: Collecti
 
 
 def _summary(group: pd.DataFrame, median: bool) -> dict[str, Any]:
-    """Return the value of a curve at one coordinate with its statistic, count, band and interval."""
+    """Return the value of a curve at one coordinate with its statistic, count, band and
+    interval.
+    """
     values, count = group["value"].to_numpy(), len(group)
     if count == 1:
         is_exact = bool(group["seed"].isna().all())
-        ends = dict.fromkeys(("band_low", "band_high", "low", "high"), values[0] if is_exact else np.nan)
+        ends = dict.fromkeys(
+            ("band_low", "band_high", "low", "high"), values[0] if is_exact else np.nan
+        )
         statistic = "exact" if is_exact else SINGLE
-        return {"value": values[0], "statistic": statistic, "count": int(group["count"].iloc[0]), **ends}
+        return {
+            "value": values[0],
+            "statistic": statistic,
+            "count": int(group["count"].iloc[0]),
+            **ends,
+        }
     statistic = "median" if median else "mean"
     value, low, high = INTERVALS[statistic](values)
     if median:
@@ -56,8 +74,15 @@ def _summary(group: pd.DataFrame, median: bool) -> dict[str, Any]:
     else:
         width = BAND * float(np.std(values))
         band_low, band_high = value - width, value + width
-    return {"value": value, "statistic": statistic, "count": count, "band_low": band_low, "band_high": band_high,
-            "low": low, "high": high}  # fmt: skip
+    return {
+        "value": value,
+        "statistic": statistic,
+        "count": count,
+        "band_low": band_low,
+        "band_high": band_high,
+        "low": low,
+        "high": high,
+    }
 
 
 def log_slope(x: np.ndarray, y: np.ndarray) -> float:
@@ -77,13 +102,16 @@ def kendall(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def least_length(errors: np.ndarray, lengths: Sequence[int], enough: float) -> np.ndarray:
-    """Return the smallest context length with error below `enough`: (lengths, runs) -> (runs,), NaN if none."""
+    """Return the smallest context length with error below `enough`: (lengths, runs) -> (runs,),
+    NaN if none.
+    """
     below = errors < enough
     return np.where(below.any(axis=0), np.array(lengths)[below.argmax(axis=0)], np.nan)
 
 
 def first_step_below(losses: np.ndarray, target: float, window: int) -> np.ndarray:
-    """Return the first step at which the mean of the last `window` losses is below `target`: (runs, steps) -> (runs,).
+    """Return the first step at which the mean of the last `window` losses is below `target`: (runs,
+    steps) -> (runs,).
 
     NaN for a run that never is.
     """
@@ -97,12 +125,16 @@ RESAMPLES = 1000
 TAIL = 0.05
 
 
-def bootstrap_weights(source: np.random.Generator, runs: int, prompts: int, resamples: int = RESAMPLES) -> np.ndarray:
-    """Return the weight of each prompt of each run in each resample, float32 (runs, resamples, prompts).
+def bootstrap_weights(
+    source: np.random.Generator, runs: int, prompts: int, resamples: int = RESAMPLES
+) -> np.ndarray:
+    """Return the weight of each prompt of each run in each resample, float32 (runs, resamples,
+    prompts).
 
-    The weights of a resample sum to 1. Runs are drawn with replacement, and so are the prompts of each: with one run
-    this is the ordinary bootstrap over prompts, with several the band also contains the variation between runs. All
-    curves use the same weights, so curves on the same prompts move together.
+    The weights of a resample sum to 1. Runs are drawn with replacement, and so are the prompts of
+    each: with one run this is the ordinary bootstrap over prompts, with several the band also
+    contains the variation between runs. All curves use the same weights, so curves on the same
+    prompts move together.
     """
     drawn = source.multinomial(runs, np.full(runs, 1 / runs), resamples)
     out = np.empty((runs, resamples, prompts), dtype=np.float32)

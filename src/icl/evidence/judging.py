@@ -12,7 +12,12 @@ from icl.evidence import significance
 from icl.evidence.ledger import Bound, Claim
 from icl.evidence.significance import EXACT, SIGNIFICANT
 
-SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED = "supported", "contradicted", "inconclusive", "not tested"
+SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED = (
+    "supported",
+    "contradicted",
+    "inconclusive",
+    "not tested",
+)
 OUTCOMES = (SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED)
 LEAST_SEEDS = 5
 """With fewer random runs a claim is inconclusive."""
@@ -44,22 +49,43 @@ class Part:
         return self.bound.observable
 
     def plain(self) -> dict[str, Any]:
-        """Return the part as plain data, with the ends of its bound; what is not finite becomes None."""
+        """Return the part as plain data, with the ends of its bound; what is not finite becomes
+        None.
+        """
         ends = {name: getattr(self.bound, name) for name in ("at_least", "at_most", "equals")}
-        numbers = {name: getattr(self, name) for name in ("estimate", "low", "high", "p", "p_against")}
-        return {"observable": self.observable, "statistic": self.bound.statistic, **_finite(ends | numbers),
-                "runs": self.runs, "outcome": self.outcome, "values": list(self.values)}  # fmt: skip
+        numbers = {
+            name: getattr(self, name) for name in ("estimate", "low", "high", "p", "p_against")
+        }
+        return {
+            "observable": self.observable,
+            "statistic": self.bound.statistic,
+            **_finite(ends | numbers),
+            "runs": self.runs,
+            "outcome": self.outcome,
+            "values": list(self.values),
+        }
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> "Part":
         """Return the part from its plain data, which have no range of the bound."""
-        numbers = {name: _number(data[name], math.nan) for name in ("estimate", "low", "high", "p", "p_against")}
-        return cls(_bound(data), runs=data["runs"], outcome=data["outcome"], values=tuple(data["values"]), **numbers)
+        numbers = {
+            name: _number(data[name], math.nan)
+            for name in ("estimate", "low", "high", "p", "p_against")
+        }
+        return cls(
+            _bound(data),
+            runs=data["runs"],
+            outcome=data["outcome"],
+            values=tuple(data["values"]),
+            **numbers,
+        )
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition of the source on a run, and how many of the runs meet it and all previous conditions."""
+    """A condition of the source on a run, and how many of the runs meet it and all previous
+    conditions.
+    """
 
     bound: Bound
     met: int
@@ -70,8 +96,8 @@ class Condition:
 class Verdict:
     """The outcome for a claim.
 
-    p : the largest p of its parts; p_against : the smallest, times their number (Bonferroni over the claim's bounds,
-        the one correction for several tests)
+    p : the largest p of its parts; p_against : the smallest, times their number (Bonferroni over
+        the claim's bounds, the one correction for several tests)
     """
 
     claim: str
@@ -85,11 +111,16 @@ class Verdict:
     def plain(self) -> dict[str, Any]:
         """Return the verdict as plain data; a missing number becomes None."""
         conditions = [
-            {"observable": one.bound.observable,
-             **_finite({"at_least": one.bound.at_least, "at_most": one.bound.at_most, "equals": None}),
-             "met": one.met, "runs": one.runs}
+            {
+                "observable": one.bound.observable,
+                **_finite(
+                    {"at_least": one.bound.at_least, "at_most": one.bound.at_most, "equals": None}
+                ),
+                "met": one.met,
+                "runs": one.runs,
+            }
             for one in self.conditions
-        ]  # fmt: skip
+        ]
         return {"claim": self.claim, "scale": self.scale, "outcome": self.outcome,
                 "parts": [part.plain() for part in self.parts], "conditions": conditions,
                 **_finite({"p": self.p, "p_against": self.p_against})}  # fmt: skip
@@ -116,7 +147,13 @@ def _bound(data: Mapping[str, Any]) -> Bound:
     """Return the bound in the plain data of a part or a condition."""
     statistic, equals = data.get("statistic", "mean"), data["equals"]
     least, most = _number(data["at_least"], -math.inf), _number(data["at_most"], math.inf)
-    return Bound(observable=data["observable"], at_least=least, at_most=most, statistic=statistic, equals=equals)
+    return Bound(
+        observable=data["observable"],
+        at_least=least,
+        at_most=most,
+        statistic=statistic,
+        equals=equals,
+    )
 
 
 def verdicts(claims: Iterable[Claim], table: Table) -> list[Verdict]:
@@ -124,14 +161,16 @@ def verdicts(claims: Iterable[Claim], table: Table) -> list[Verdict]:
     return [judge(claim.id, claim.bounds, table, claim.conditions) for claim in claims]
 
 
-def judge(claim: str, bounds: Sequence[Bound], table: Table, conditions: Sequence[Bound] = ()) -> Verdict:
+def judge(
+    claim: str, bounds: Sequence[Bound], table: Table, conditions: Sequence[Bound] = ()
+) -> Verdict:
     """Return the verdict on a claim.
 
-    Only runs that meet every condition test the claim; if none does, it is `not tested`. A part is supported if its
-    95 % interval lies inside the bound, contradicted if the interval lies outside, and inconclusive otherwise (also
-    with fewer than five random runs, or if a run has no value). The claim is supported if all parts are, and
-    contradicted if a part is, after a Bonferroni correction for the number of parts. At the smoke scale every claim is
-    inconclusive.
+    Only runs that meet every condition test the claim; if none does, it is `not tested`. A part is
+    supported if its 95 % interval lies inside the bound, contradicted if the interval lies outside,
+    and inconclusive otherwise (also with fewer than five random runs, or if a run has no value).
+    The claim is supported if all parts are, and contradicted if a part is, after a Bonferroni
+    correction for the number of parts. At the smoke scale every claim is inconclusive.
     """
     tested, met = within(conditions, table)
     parts = tuple(_part(bound, tested) for bound in bounds)
@@ -155,7 +194,11 @@ def within(conditions: Sequence[Bound], table: Table) -> tuple[Table, tuple[Cond
     met = []
     for condition in conditions:
         values = table.fact(condition.observable)
-        seeds = {seed for seed, value in values.items() if condition.at_least <= value <= condition.at_most}
+        seeds = {
+            seed
+            for seed, value in values.items()
+            if condition.at_least <= value <= condition.at_most
+        }
         kept = table.runs["seed"].isin(seeds - {None}) | table.runs["seed"].isna()
         table = replace(table, runs=table.runs[kept])
         met.append(Condition(condition, len(seeds), len(values)))
@@ -174,13 +217,16 @@ def _part(bound: Bound, table: Table) -> Part:
         return Part(bound, math.nan, math.nan, math.nan, len(values), INCONCLUSIVE)
     estimate, *ends = significance.INTERVALS[bound.statistic](values)
     least, most = bound.range
-    low, high = np.clip(ends, -math.inf if least is None else least, math.inf if most is None else most).tolist()
+    low, high = np.clip(
+        ends, -math.inf if least is None else least, math.inf if most is None else most
+    ).tolist()
     inside_p, outside_p = _p_values(bound, values)
     outcome = INCONCLUSIVE
     if len(values) >= LEAST_SEEDS and min(outside_p) <= SIGNIFICANT:
         outcome = CONTRADICTED
     elif len(values) >= LEAST_SEEDS and max(inside_p) <= SIGNIFICANT:
-        # The interval may exclude the named value although that is the nearest simple one: then nothing is decided.
+        # The interval may exclude the named value although that is the nearest simple one: then
+        # nothing is decided.
         outcome = SUPPORTED if bound.equals is None or low <= bound.equals <= high else INCONCLUSIVE
     against = min(1.0, len(outside_p) * min(outside_p))
     shown = tuple(float(f"{value:.4g}") if math.isfinite(value) else None for value in values)
@@ -188,9 +234,16 @@ def _part(bound: Bound, table: Table) -> Part:
 
 
 def _p_values(bound: Bound, values: np.ndarray) -> tuple[list[float], list[float]]:
-    """Per end of the bound, the p-values of the hypotheses that the statistic lies outside it, and inside it."""
-    sides = ((bound.at_least, np.greater_equal, np.less), (bound.at_most, np.less_equal, np.greater))
+    """Per end of the bound, the p-values of the hypotheses that the statistic lies outside it,
+    and inside it.
+    """
+    sides = (
+        (bound.at_least, np.greater_equal, np.less),
+        (bound.at_most, np.less_equal, np.greater),
+    )
     finite = [side for side in sides if math.isfinite(side[0])]
     inside = [significance.p_value(values, bound.statistic, holds, end) for end, holds, _ in finite]
-    outside = [significance.p_value(values, bound.statistic, fails, end) for end, _, fails in finite]
+    outside = [
+        significance.p_value(values, bound.statistic, fails, end) for end, _, fails in finite
+    ]
     return inside, outside

@@ -1,7 +1,8 @@
-"""The ledger of claims: one claims.yaml per paper with its figures, their captions, its claims and their bounds.
+"""The ledger of claims: one claims.yaml per paper with its figures, their captions, its claims and
+their bounds.
 
-Measuring depends only on the names of the observables and judging only on the bounds, so rewording a statement or a
-caption recomputes nothing.
+Measuring depends only on the names of the observables and judging only on the bounds, so rewording
+a statement or a caption recomputes nothing.
 """
 
 import math
@@ -10,7 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from icl.core import folders, plain_yaml
 from icl.core.config import ConstantError
@@ -23,7 +31,9 @@ Statistic = Literal["mean", "median", "share", "exact"]
 
 
 class LedgerError(ConstantError):
-    """A claims.yaml has a wrong entry or contradicts itself or the figures; the message names file and place."""
+    """A claims.yaml has a wrong entry or contradicts itself or the figures; the message names
+    file and place.
+    """
 
 
 class Entry(BaseModel):
@@ -33,14 +43,15 @@ class Entry(BaseModel):
 
 
 class Bound(Entry):
-    """One measurable part of a claim, or a premise on each run: the observable lies within [at_least, at_most].
+    """One measurable part of a claim, or a premise on each run: the observable lies within
+    [at_least, at_most].
 
-    observable : its name in the table; in claims.yaml, `at` is the part behind a comma that says where the quantity was
-        measured, so that the rest is found in the code as it stands
+    observable : its name in the table; in claims.yaml, `at` is the part behind a comma that says
+        where the quantity was measured, so that the rest is found in the code as it stands
     statistic : over runs, or `exact` for results without any randomness
     range : the values that the observable can have; None for no limit
-    equals : a value that a theorem names, such as an exponent: the interval must contain it, and the ends of the bound
-        are half way to the nearest other simple values
+    equals : a value that a theorem names, such as an exponent: the interval must contain it, and
+        the ends of the bound are half way to the nearest other simple values
     """
 
     observable: Text
@@ -54,7 +65,9 @@ class Bound(Entry):
     @classmethod
     def _joined(cls, given: Any) -> Any:
         """Join the name in claims.yaml with its `at`."""
-        if isinstance(given, dict) and all(isinstance(given.get(key), str) for key in ("observable", "at")):
+        if isinstance(given, dict) and all(
+            isinstance(given.get(key), str) for key in ("observable", "at")
+        ):
             others = {key: value for key, value in given.items() if key != "at"}
             return others | {"observable": f"{given['observable']}, {given['at']}"}
         return given
@@ -65,7 +78,11 @@ class Bound(Entry):
             return f"in [{self.at_least:g}, {self.at_most:g}] and equal to {self.equals:.3g}"
         if math.isinf(self.at_most):
             return f">= {self.at_least:g}"
-        return f"<= {self.at_most:g}" if math.isinf(self.at_least) else f"in [{self.at_least:g}, {self.at_most:g}]"
+        return (
+            f"<= {self.at_most:g}"
+            if math.isinf(self.at_least)
+            else f"in [{self.at_least:g}, {self.at_most:g}]"
+        )
 
     def plain(self) -> dict[str, Any]:
         """Return the bound as plain data, without what is not set."""
@@ -73,7 +90,13 @@ class Bound(Entry):
         finite = {name: end for name, end in ends.items() if math.isfinite(end)}
         within = {"range": list(self.range)} if any(end is not None for end in self.range) else {}
         named = {} if self.equals is None else {"equals": self.equals}
-        return {"observable": self.observable, **finite, "statistic": self.statistic, **within, **named}
+        return {
+            "observable": self.observable,
+            **finite,
+            "statistic": self.statistic,
+            **within,
+            **named,
+        }
 
 
 class Amendment(Entry):
@@ -87,18 +110,20 @@ class Amendment(Entry):
 class Claim(Entry):
     """A statement of a paper and the bounds that test it, all of which must hold.
 
-    kind : `theorem` (a numbered statement as stated, under its premises), `remark` (another sentence of a source),
-        `figure` (what a published picture shows), `number` (agreement with published numbers within their reading
-        error) or `ours` (no source states it)
+    kind : `theorem` (a numbered statement as stated, under its premises), `remark` (another
+        sentence of a source), `figure` (what a published picture shows), `number` (agreement with
+        published numbers within their reading error) or `ours` (no source states it)
     source : theorem, proposition, equation, figure or page
     statement : claims with the same one test the same statement of a source, which is counted once
-    says : what the source says, with its conditions; tested : what is tested here; not_shown : what that leaves open
+    says : what the source says, with its conditions; tested : what is tested here; not_shown : what
+        that leaves open
     formula : the statement as one formula in LaTeX, without dollar signs
     premise : conditions of the source, in words; conditions : those that are measured for each run
     why : why the bounds are where they are (half-way is to the nearest wrong theory)
-    cause : for a contradicted claim, its likely cause: the size of our model, a floor of our training, our reading of
-        the source, or a statement that is literally false
-    unit : what one run is, in the plural; fitted : constants chosen on published numbers that its test uses
+    cause : for a contradicted claim, its likely cause: the size of our model, a floor of our
+        training, our reading of the source, or a statement that is literally false
+    unit : what one run is, in the plural; fitted : constants chosen on published numbers that its
+        test uses
     scales : the scales at which it is judged; empty for all
     """
 
@@ -113,22 +138,31 @@ class Claim(Entry):
     formula: str = ""
     premise: str = ""
     statement: str = ""
-    why: Annotated[str, StringConstraints(pattern=r"^$|^(Stated|Half-way|Reading error|Ours): ")] = ""
-    cause: Annotated[str, StringConstraints(pattern=r"^$|^(Size|Floor|Reading|Literally false): ")] = ""
+    why: Annotated[
+        str, StringConstraints(pattern=r"^$|^(Stated|Half-way|Reading error|Ours): ")
+    ] = ""
+    cause: Annotated[
+        str, StringConstraints(pattern=r"^$|^(Size|Floor|Reading|Literally false): ")
+    ] = ""
     unit: str = "trainings"
     fitted: str = ""
     conditions: Annotated[tuple[Bound, ...], Field(strict=False)] = ()
-    scales: Annotated[tuple[Literal["paper", "workstation", "laptop", "smoke"], ...], Field(strict=False)] = ()
+    scales: Annotated[
+        tuple[Literal["paper", "workstation", "laptop", "smoke"], ...], Field(strict=False)
+    ] = ()
     amended: Annotated[tuple[Amendment, ...], Field(strict=False)] = ()
 
     @property
     def is_computed(self) -> bool:
-        """Whether nothing in it is random; the bounds of such a claim were written with the result known."""
+        """Whether nothing in it is random; the bounds of such a claim were written with the
+        result known.
+        """
         return all(bound.statistic == "exact" for bound in self.bounds)
 
 
 class Identity(Entry):
-    """An algebraic statement of a source, or one that we use: a test checks it, and no run could contradict it.
+    """An algebraic statement of a source, or one that we use: a test checks it, and no run could
+    contradict it.
 
     test : file::function
     """
@@ -143,10 +177,12 @@ class Target(Entry):
     """A figure's entry: its caption, known differences from the published one, and its observables.
 
     fitted : the constants that were fitted to the published figure, in words
-    doubled : its number of seeds was doubled after a verdict was known, so that a second sample decides
+    doubled : its number of seeds was doubled after a verdict was known, so that a second sample
+        decides
     aliases : other names of the target
     workstation : the scale whose sizes it has at the scale `workstation`
-    observables : observable -> statistic, besides those of the claims; medians : curves summarised by medians
+    observables : observable -> statistic, besides those of the claims; medians : curves summarised
+        by medians
     """
 
     summary: Text
@@ -163,8 +199,10 @@ class Target(Entry):
 class Ledger(Entry):
     """One paper's claims.yaml; `paper` is the key, the name of its folder.
 
-    cite : keys of references.bib; about : two sentences, what the paper says and how it is tested here
-    withdrawn : id of a claim that was removed after the first freeze -> why; its outcomes are in history.json
+    cite : keys of references.bib; about : two sentences, what the paper says and how it is tested
+        here
+    withdrawn : id of a claim that was removed after the first freeze -> why; its outcomes are in
+        history.json
     """
 
     paper: str
@@ -181,10 +219,14 @@ class Ledger(Entry):
         return [claim.id for claim in self.claims] + [identity.id for identity in self.identities]
 
     def declarations(self, figure: str) -> Iterator[tuple[str, str]]:
-        """Yield the observables of a figure with their statistics, as often as they are declared."""
+        """Yield the observables of a figure with their statistics, as often as they are
+        declared.
+        """
         for claim in self.claims:
             if claim.figure == figure:
-                yield from ((part.observable, part.statistic) for part in (*claim.bounds, *claim.conditions))
+                yield from (
+                    (part.observable, part.statistic) for part in (*claim.bounds, *claim.conditions)
+                )
         yield from self.figures[figure].observables.items()
 
 
@@ -221,7 +263,10 @@ def _place(data: Any, keys: tuple[int | str, ...]) -> str:
 
 def _contradictions(ledger: Ledger) -> Iterator[str]:
     ids = ledger.ids()
-    yield from (f"claim {name}: appears twice" for name in sorted({name for name in ids if ids.count(name) > 1}))
+    yield from (
+        f"claim {name}: appears twice"
+        for name in sorted({name for name in ids if ids.count(name) > 1})
+    )
     for claim in ledger.claims:
         if claim.id in ledger.withdrawn:
             yield f"claim {claim.id}: is also among the withdrawn ones; a new claim needs a new id"
@@ -254,15 +299,17 @@ def of_paper(key: str) -> Ledger:
 def papers() -> tuple[Ledger, ...]:
     """Return the ledgers of all papers, in their order.
 
-    Raises LedgerError if two papers have a claim or a figure of the same name. `icl.registry.figures` holds their
-    figures against the modules.
+    Raises LedgerError if two papers have a claim or a figure of the same name.
+    `icl.registry.figures` holds their figures against the modules.
     """
     ledgers = tuple(of_paper(key) for key in folders.papers())
     owner: dict[str, str] = {}
     for ledger in ledgers:
         for name in ledger.ids():
             if name in owner:
-                raise LedgerError(f"claim {name}: is in papers/{owner[name]} and in papers/{ledger.paper}")
+                raise LedgerError(
+                    f"claim {name}: is in papers/{owner[name]} and in papers/{ledger.paper}"
+                )
             owner[name] = ledger.paper
     return ledgers
 
@@ -287,19 +334,25 @@ def figure_name(word: str) -> str:
     name = aliases().get(word, word)
     if name not in _papers_of():
         names = [*_papers_of(), *aliases()]
-        raise folders.UnknownName(f"figure {word!r}: no such figure; try {folders.near(word, names)}")
+        raise folders.UnknownName(
+            f"figure {word!r}: no such figure; try {folders.near(word, names)}"
+        )
     return name
 
 
 def of_figure(figure: str) -> Ledger:
-    """Return the ledger of the paper that a figure belongs to; raises UnknownName for an unknown figure."""
+    """Return the ledger of the paper that a figure belongs to; raises UnknownName for an unknown
+    figure.
+    """
     return of_paper(paper_of(figure))
 
 
 def paper_of(figure: str) -> str:
     """Return the key of a figure's paper; raises UnknownName for an unknown figure."""
     if figure not in _papers_of():
-        raise folders.UnknownName(f"figure {figure!r}: no such figure; try {folders.near(figure, _papers_of())}")
+        raise folders.UnknownName(
+            f"figure {figure!r}: no such figure; try {folders.near(figure, _papers_of())}"
+        )
     return _papers_of()[figure]
 
 
@@ -314,7 +367,9 @@ def target(figure: str) -> Target:
 
 
 def size(figure: str, scale: str) -> str:
-    """Return the scale whose sizes a figure has at a scale: the same, unless that is `workstation`."""
+    """Return the scale whose sizes a figure has at a scale: the same, unless that is
+    `workstation`.
+    """
     return target(figure).workstation if scale == "workstation" else scale
 
 
@@ -333,10 +388,14 @@ def all_claims() -> dict[str, Claim]:
 def claim(name: str) -> Claim:
     """Return the claim of this id; raises UnknownName if there is none."""
     if name not in all_claims():
-        raise folders.UnknownName(f"claim {name!r}: no such claim; try {folders.near(name, all_claims())}")
+        raise folders.UnknownName(
+            f"claim {name!r}: no such claim; try {folders.near(name, all_claims())}"
+        )
     return all_claims()[name]
 
 
 def declared(figure: str) -> dict[str, str]:
-    """Return the observables that a figure's measurement must fill: observable -> statistic over runs."""
+    """Return the observables that a figure's measurement must fill: observable -> statistic over
+    runs.
+    """
     return dict(of_figure(figure).declarations(figure))

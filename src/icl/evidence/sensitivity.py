@@ -1,7 +1,9 @@
-"""The sensitivity of verdicts to single unpublished constants, as found by the searches in studies/.
+"""The sensitivity of verdicts to single unpublished constants, as found by the searches in
+studies/.
 
-For each claim that was searched and each constant that changes its outcome, sensitivity.json holds the outcome at each
-value that was tried, the value in use, and the values that the published figures rule out.
+For each claim that was searched and each constant that changes its outcome, sensitivity.json holds
+the outcome at each value that was tried, the value in use, and the values that the published
+figures rule out.
 """
 
 import json
@@ -13,9 +15,11 @@ FILE = Path(__file__).with_name("sensitivity.json")
 
 
 class Search(NamedTuple):
-    """The outcomes of a claim as one constant moves through its range while the others keep their values in use.
+    """The outcomes of a claim as one constant moves through its range while the others keep their
+    values in use.
 
-    outcomes : (value, outcome) in order; chosen : the value in use; ruled_out : values far from the published figures
+    outcomes : (value, outcome) in order; chosen : the value in use; ruled_out : values far from the
+        published figures
     """
 
     model: str
@@ -39,7 +43,9 @@ def searches() -> dict[str, list[Search]]:
 
 
 def is_fragile(claim: str) -> str:
-    """Return whether a constant within its plausible range turns support into contradiction: yes, no, not searched."""
+    """Return whether a constant within its plausible range turns support into contradiction:
+    yes, no, not searched.
+    """
     if claim not in searches():
         return "not searched"
     return "yes" if any(search.is_decisive for search in searches()[claim]) else "no"

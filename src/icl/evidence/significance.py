@@ -1,11 +1,14 @@
-"""Tests of a bound on the mean, the median or the share over runs, and the 95 % intervals that agree with them.
+"""Tests of a bound on the mean, the median or the share over runs, and the 95 % intervals that
+agree with them.
 
     mean    Student's t test and interval
     median  sign test; interval between order statistics
-    share   of runs in which something holds, each 0 or 1: exact binomial test, Clopper-Pearson interval
+    share   of runs in which something holds, each 0 or 1: exact binomial test, Clopper-Pearson
+            interval
 
-An interval lies inside a bound exactly if both one-sided tests against its ends have p <= 2.5 %. If all runs have the
-same value, the t test has no variance and the sign test, whose p is at least 2^-runs, replaces it.
+An interval lies inside a bound exactly if both one-sided tests against its ends have p <= 2.5 %. If
+all runs have the same value, the t test has no variance and the sign test, whose p is at least
+2^-runs, replaces it.
 """
 
 import math
@@ -23,7 +26,9 @@ Interval = tuple[float, float, float]
 
 
 def mean_interval(values: np.ndarray) -> Interval:
-    """Return the mean and its 95 % Student interval, for (runs,) values; NaN bounds for a single run."""
+    """Return the mean and its 95 % Student interval, for (runs,) values; NaN bounds for a single
+    run.
+    """
     from scipy import special
 
     n, mean = len(values), float(np.mean(values))
@@ -34,8 +39,9 @@ def mean_interval(values: np.ndarray) -> Interval:
 
 
 def median_interval(values: np.ndarray) -> Interval:
-    """Return the median and its distribution-free interval of at least 95 %: the order statistics k and n + 1 - k with
-    the largest k for which P(Binomial(n, 1/2) < k) <= 2.5 %. With fewer than six runs there is no such k; NaN bounds.
+    """Return the median and its distribution-free interval of at least 95 %: the order statistics k
+    and n + 1 - k with the largest k for which P(Binomial(n, 1/2) < k) <= 2.5 %. With fewer than six
+    runs there is no such k; NaN bounds.
     """
     from scipy import stats
 
@@ -66,7 +72,8 @@ INTERVALS = {"mean": mean_interval, "median": median_interval, "share": share_in
 
 
 def p_value(values: np.ndarray, statistic: str, side: np.ufunc, threshold: float) -> float:
-    """Return the p-value of the hypothesis that the statistic of (runs,) values is not on this side of the threshold.
+    """Return the p-value of the hypothesis that the statistic of (runs,) values is not on this side
+    of the threshold.
 
     side : np.greater_equal (at least), np.greater, np.less_equal (at most) or np.less
     """
@@ -86,5 +93,7 @@ def p_value(values: np.ndarray, statistic: str, side: np.ufunc, threshold: float
 
 def _successes(values: np.ndarray) -> int:
     if not np.isin(values, (0, 1)).all():
-        raise ValueError(f"a share over runs needs 0 or 1 from each, not {sorted(set(values.tolist()))}")
+        raise ValueError(
+            f"a share over runs needs 0 or 1 from each, not {sorted(set(values.tolist()))}"
+        )
     return int(values.sum())

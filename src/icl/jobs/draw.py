@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def run(plan: "Plan", name: str) -> None:
-    """Write the pictures of a figure's table, <figure>.png and .pdf, <figure>_compared.png and <figure>.gif as far as
-    the figure has them, and a record of them.
+    """Write the pictures of a figure's table, <figure>.png and .pdf, <figure>_compared.png and
+    <figure>.gif as far as the figure has them, and a record of them.
 
     The note on scale and constants is in their metadata and, in brief, in the strip below.
     """
@@ -27,8 +27,12 @@ def run(plan: "Plan", name: str) -> None:
             save_animation(figure.frames(made), path, note.full)
         elif path.stem == f"{name}_compared":
             published = plan.published_file(name)
-            compares = compared.draw(figure.draw(made), made, published_curves.read(published) if published else None)
-            save_picture(compares, path, note.full, [compared.KEY[figure.draws_one_run], note.brief])
+            compares = compared.draw(
+                figure.draw(made), made, published_curves.read(published) if published else None
+            )
+            save_picture(
+                compares, path, note.full, [compared.KEY[figure.draws_one_run], note.brief]
+            )
         else:
             save_picture(figure.draw(made), path, note.full, [note.brief])
     record = {

@@ -31,11 +31,17 @@ def run(plan: "Plan", name: str) -> None:
     records.write(Path(plan.verdict_file(name)), "verdicts", record | said)
 
 
-def judged(claims: Iterable[Claim], made: Table, about: Mapping[str, Any], published: Path | None) -> dict[str, Any]:
-    """Return what a table says on the claims: verdicts, distances from the published numbers, and how it was made."""
+def judged(
+    claims: Iterable[Claim], made: Table, about: Mapping[str, Any], published: Path | None
+) -> dict[str, Any]:
+    """Return what a table says on the claims: verdicts, distances from the published numbers,
+    and how it was made.
+    """
     return {
         "verdicts": [verdict.plain() for verdict in judging.verdicts(claims, made)],
-        "distances": published_curves.distances(made, published_curves.read(published)) if published else [],
+        "distances": published_curves.distances(made, published_curves.read(published))
+        if published
+        else [],
         "diverged": about["diverged"],
         "about": {name: about[name] for name in ABOUT},
     }

@@ -1,4 +1,6 @@
-"""From runs to a figure's table: the figure's measure, summaries over runs, and a check against the ledger."""
+"""From runs to a figure's table: the figure's measure, summaries over runs, and a check against
+the ledger.
+"""
 
 import time
 from collections.abc import Collection, Mapping
@@ -47,7 +49,8 @@ def measured(
     declared : the observables that the ledger declares, observable -> statistic
     medians : curves that are summarised by the median
 
-    Raises TableError if the declared and the measured observables differ, or if one is computed and not the other.
+    Raises TableError if the declared and the measured observables differ, or if one is computed and
+    not the other.
     """
     made = summarise(figure.name, scale, figure.measure(trained, size), medians)
     validate(made)

@@ -1,14 +1,18 @@
-"""Attention layers over tokens that are the columns of Z, (..., D, n + 1): n examples and the query in the last column.
+"""Attention layers over tokens that are the columns of Z, (..., D, n + 1): n examples and the query
+in the last column.
 
-A token stacks the input over the label, D = d + 1. The query's label is 0 at the start, and minus its value after the
-last layer is the prediction. Keys and values come from the examples only (mask M = diag(I_n, 0) of Ahn et al. 2023).
+A token stacks the input over the label, D = d + 1. The query's label is 0 at the start, and minus
+its value after the last layer is the prediction. Keys and values come from the examples only (mask
+M = diag(I_n, 0) of Ahn et al. 2023).
 """
 
 from icl.core.lazy import Tensor, torch
 
 
 def tokens(inputs: Tensor, labels: Tensor) -> Tensor:
-    """Z, (..., d + 1, n + 1), from inputs (..., n + 1, d) and labels (..., n + 1); the query's label is hidden."""
+    """Z, (..., d + 1, n + 1), from inputs (..., n + 1, d) and labels (..., n + 1); the query's
+    label is hidden.
+    """
     visible = labels.clone()
     visible[..., -1] = 0
     return torch.cat([inputs, visible[..., None]], dim=-1).mT
@@ -20,6 +24,8 @@ def prediction(tokens: Tensor) -> Tensor:
 
 
 def gram(tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Return statistics for linear layers: G = (1/n) sum_i z_i z_i', (..., D, D), and z_query, (..., D, 1)."""
+    """Return statistics for linear layers: G = (1/n) sum_i z_i z_i', (..., D, D), and z_query,
+    (..., D, 1).
+    """
     examples = tokens[..., :-1]
     return examples @ examples.mT / examples.shape[-1], tokens[..., -1:]

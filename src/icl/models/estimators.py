@@ -1,16 +1,18 @@
-"""Classical estimators with the transformer's signature: from contexts, labels and a query to an answer.
+"""Classical estimators with the transformer's signature: from contexts, labels and a query to an
+answer.
 
-The classifiers solve the problems of scikit-learn's with its default hyperparameters (the papers state none), except
-that logistic regression has no intercept: with one it answers with the majority of few labels and has two to three
-times the published error. They solve many prompts at once, because a library called once per small prompt spends more
-time on checks than on arithmetic.
+The classifiers solve the problems of scikit-learn's with its default hyperparameters (the papers
+state none), except that logistic regression has no intercept: with one it answers with the majority
+of few labels and has two to three times the published error. They solve many prompts at once,
+because a library called once per small prompt spends more time on checks than on arithmetic.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-# Classification: inputs (prompts, n, d), labels (prompts, n) of +-1, queries (prompts, d) -> answers (prompts,)
+# Classification: inputs (prompts, n, d), labels (prompts, n) of +-1, queries (prompts, d) ->
+# answers (prompts,)
 Classifier = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 NEWTON_STEPS = 20
@@ -18,7 +20,9 @@ SPLITTING_STEPS = 200
 
 
 def batched_classifiers() -> Mapping[str, Classifier]:
-    """Return the five classifiers of figures 27 and 28 of Li et al. 2024 under their names there."""
+    """Return the five classifiers of figures 27 and 28 of Li et al. 2024 under their names
+    there.
+    """
     return {
         "Logistic": _with_one_class(_logistic_decision),
         "SVM Gau.": _with_one_class(_svm_decision(_gaussian)),
@@ -29,13 +33,17 @@ def batched_classifiers() -> Mapping[str, Classifier]:
 
 
 def _with_one_class(decide: Classifier) -> Classifier:
-    """Return the sign of a decision function, or the label of all contexts where they have only one."""
+    """Return the sign of a decision function, or the label of all contexts where they have only
+    one.
+    """
 
     def classify(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
         answers = labels[:, 0].copy()
         mixed = np.any(labels != labels[:, :1], axis=1)
         if mixed.any():
-            answers[mixed] = np.where(decide(inputs[mixed], labels[mixed], queries[mixed]) > 0, 1.0, -1.0)
+            answers[mixed] = np.where(
+                decide(inputs[mixed], labels[mixed], queries[mixed]) > 0, 1.0, -1.0
+            )
         return answers
 
     return classify
@@ -59,7 +67,9 @@ def _gaussian(a: np.ndarray, b: np.ndarray, inputs: np.ndarray) -> np.ndarray:
 
 
 def _logistic_decision(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """w x with min 1/2 |w|^2 + sum log(1 + exp(-y w x)): Newton's method in w = sum_i beta_i x_i."""
+    """w x with min 1/2 |w|^2 + sum log(1 + exp(-y w x)): Newton's method in w = sum_i beta_i
+    x_i.
+    """
     gram, margin = _products(inputs, inputs), np.zeros_like(labels)
     for _ in range(NEWTON_STEPS):
         right = 1 / (1 + np.exp(labels * margin))
@@ -74,14 +84,16 @@ def _logistic_decision(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarr
 def _svm_decision(kernel: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]) -> Classifier:
     """Return the support vector machine with C = 1, whose dual is solved by operator splitting.
 
-    min 1/2 a^T Q a - sum a over 0 <= a <= 1 with y^T a = 0: alternate a step on the quadratic under the equality with a
-    projection on the box; the multiplier of the equality is the offset b.
+    min 1/2 a^T Q a - sum a over 0 <= a <= 1 with y^T a = 0: alternate a step on the quadratic under
+    the equality with a projection on the box; the multiplier of the equality is the offset b.
     """
 
     def decide(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
         prompts, count = labels.shape
         system = np.zeros((prompts, count + 1, count + 1))
-        system[:, :-1, :-1] = kernel(inputs, inputs, inputs) * labels[:, :, None] * labels[:, None] + np.eye(count)
+        system[:, :-1, :-1] = kernel(inputs, inputs, inputs) * labels[:, :, None] * labels[
+            :, None
+        ] + np.eye(count)
         system[:, :-1, -1] = system[:, -1, :-1] = labels
         inverse = np.linalg.inv(system)
         box, dual = np.zeros_like(labels), np.zeros_like(labels)
@@ -113,7 +125,8 @@ def _sum(inputs: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def nearest_neighbours(wanted: int) -> Estimator:
-    """Return the mean label of the `wanted` examples nearest to the query, or of all if there are fewer.
+    """Return the mean label of the `wanted` examples nearest to the query, or of all if there are
+    fewer.
 
     Ties go to the earlier example.
     """
@@ -132,7 +145,8 @@ def least_squares(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> 
 
 
 def preconditioned_gradient_descent(preconditioners: Sequence[np.ndarray]) -> Estimator:
-    """w <- w - A_l grad R(w) from w = 0, one step per matrix A_l, with R(w) = (1/2n) sum_i (<w, x_i> - y_i)^2.
+    """w <- w - A_l grad R(w) from w = 0, one step per matrix A_l, with R(w) = (1/2n) sum_i (<w,
+    x_i> - y_i)^2.
 
     preconditioners : matrices, each (..., d, d)
     """

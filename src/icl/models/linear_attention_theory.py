@@ -6,7 +6,8 @@ import numpy as np
 
 
 def gamma(covariance: np.ndarray, context_length: int) -> np.ndarray:
-    """Gamma = (1 + 1/n) Sigma + tr(Sigma)/n I, (..., d, d) (Zhang et al. 2024, theorem 4.1; Ahn et al. 2023, eq. 2).
+    """Gamma = (1 + 1/n) Sigma + tr(Sigma)/n I, (..., d, d) (Zhang et al. 2024, theorem 4.1; Ahn et
+    al. 2023, eq. 2).
 
     E[G^2] = Gamma Sigma for G = (1/n) sum_i x_i x_i' with x_i ~ N(0, Sigma).
 
@@ -19,20 +20,28 @@ def gamma(covariance: np.ndarray, context_length: int) -> np.ndarray:
 
 
 def preconditioner(covariance: np.ndarray, context_length: int) -> np.ndarray:
-    """Gamma^-1, (..., d, d): the best A of one step w = A (1/n) sum_i y_i x_i for w ~ N(0, I) (Ahn et al., eq. 2)."""
+    """Gamma^-1, (..., d, d): the best A of one step w = A (1/n) sum_i y_i x_i for w ~ N(0, I)
+    (Ahn et al., eq. 2).
+    """
     return np.linalg.inv(gamma(covariance, context_length))
 
 
-# Zhang et al. 2024: the layer predicts x_query' A (1/M) sum_i y_i x_i, with A = Gamma^-1 in the limit
+# Zhang et al. 2024: the layer predicts x_query' A (1/M) sum_i y_i x_i, with A = Gamma^-1 in the
+# limit
 
 
-def lsa_test_error(covariance: np.ndarray, weights: np.ndarray, context_length: int, test_length: int) -> float:
-    """E (y_hat - <w, x_query>)^2 of the limit on prompts of M examples (Zhang et al. 2024, theorem 4.2, y = <w, x>):
+def lsa_test_error(
+    covariance: np.ndarray, weights: np.ndarray, context_length: int, test_length: int
+) -> float:
+    """E (y_hat - <w, x_query>)^2 of the limit on prompts of M examples (Zhang et al. 2024, theorem
+    4.2, y = <w, x>):
 
-    (1/M) tr(S Gamma^-2 Lambda) + (1/N^2) (w' Gamma^-2 Lambda^3 w + 2 tr(Lambda) w' Gamma^-2 Lambda^2 w
-    + tr(Lambda)^2 w' Gamma^-2 Lambda w) with S = (w' Lambda w) Lambda + Lambda w w' Lambda.
+    (1/M) tr(S Gamma^-2 Lambda) + (1/N^2) (w' Gamma^-2 Lambda^3 w + 2 tr(Lambda) w' Gamma^-2
+    Lambda^2 w + tr(Lambda)^2 w' Gamma^-2 Lambda w) with S = (w' Lambda w) Lambda + Lambda w w'
+    Lambda.
 
-    covariance : Lambda, (d, d); weights : w, (d,); context_length : N of the training; test_length : M
+    covariance : Lambda, (d, d); weights : w, (d,); context_length : N of the training; test_length
+        : M
     """
     product = covariance @ weights
     size = float(weights @ product)
@@ -41,15 +50,24 @@ def lsa_test_error(covariance: np.ndarray, weights: np.ndarray, context_length: 
 
 
 def lsa_label_error(
-    covariance: np.ndarray, power: float, product: np.ndarray, fourth: np.ndarray, context_length: int, test_length: int
+    covariance: np.ndarray,
+    power: float,
+    product: np.ndarray,
+    fourth: np.ndarray,
+    context_length: int,
+    test_length: int,
 ) -> float:
-    """`lsa_test_error` for any labels (theorem 4.2): the error of the best linear predictor a = Lambda^-1 E x y, plus
-    the terms there with w = a and S = Cov(x y).
+    """`lsa_test_error` for any labels (theorem 4.2): the error of the best linear predictor a =
+    Lambda^-1 E x y, plus the terms there with w = a and S = Cov(x y).
 
     power : E y^2; product : E x y, (d,); fourth : E y^2 x x', (d, d)
     """
     matrix, n, m = covariance, context_length, test_length
-    a, inverse, trace = np.linalg.solve(matrix, product), preconditioner(matrix, n), np.trace(matrix)
+    a, inverse, trace = (
+        np.linalg.solve(matrix, product),
+        preconditioner(matrix, n),
+        np.trace(matrix),
+    )
     square = inverse @ inverse
     bias = square @ (matrix @ matrix @ matrix + 2 * trace * matrix @ matrix + trace**2 * matrix)
     spread = fourth - np.outer(product, product)
@@ -65,14 +83,17 @@ def one_step_error(
     test_length: Any,
     noise: float = 0.0,
 ) -> Any:
-    """E (x_query' A (1/M) sum_i y_i x_i - <w, x_query>)^2 for y_i = <w, x_i> + noise and any test distribution (ours):
+    """E (x_query' A (1/M) sum_i y_i x_i - <w, x_query>)^2 for y_i = <w, x_i> + noise and any test
+    distribution (ours):
 
     tr(Q T) - 2 tr(Q A S T) + tr(A' Q A (F/M + (1 - 1/M) S T S + noise S/M)).
 
     Query, task and examples are independent.
 
-    step : A, (d, d); second : S = E x x'; fourth : F = E x x' T x x'; query : Q = E x_query x_query'
-    task : T = E w w'; test_length : M, a number or (...), which is the shape of the result; noise : its variance
+    step : A, (d, d); second : S = E x x'; fourth : F = E x x' T x x'; query : Q = E x_query
+        x_query'
+    task : T = E w w'; test_length : M, a number or (...), which is the shape of the result; noise :
+        its variance
     """
     m = np.asarray(test_length)[..., None, None]
     within = fourth / m + (1 - 1 / m) * second @ task @ second + noise * second / m
@@ -81,7 +102,11 @@ def one_step_error(
 
 
 def gaussian_error(
-    step: np.ndarray, covariance: np.ndarray, test_length: Any, noise: float = 0.0, query: np.ndarray | None = None
+    step: np.ndarray,
+    covariance: np.ndarray,
+    test_length: Any,
+    noise: float = 0.0,
+    query: np.ndarray | None = None,
 ) -> Any:
     """`one_step_error` for x ~ N(0, S) and w ~ N(0, I); query : Q, by default S."""
     identity = np.eye(len(covariance))
@@ -104,10 +129,11 @@ def orthant_moments(signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def matching_error(step: float, dimension: int, test_length: Any) -> Any:
-    """E (y_hat - <w, x_query>)^2 for A = a I, x and w ~ N(0, I), if the query is the first example (ours).
+    """E (y_hat - <w, x_query>)^2 for A = a I, x and w ~ N(0, I), if the query is the first example
+    (ours).
 
-    With the Wishart matrix W of the other M - 1 examples, y_hat - <w, x> = <w, (a/M)(|x|^2 x + W x) - x>, and
-    E W = (M - 1) I, E W^2 = (M - 1)(M + d) I, E |x|^2k = d (d + 2) ... (d + 2k - 2).
+    With the Wishart matrix W of the other M - 1 examples, y_hat - <w, x> = <w, (a/M)(|x|^2 x + W x)
+    - x>, and E W = (M - 1) I, E W^2 = (M - 1)(M + d) I, E |x|^2k = d (d + 2) ... (d + 2k - 2).
     """
     a, d, m = step, dimension, test_length
     second, fourth, sixth = d, d * (d + 2), d * (d + 2) * (d + 4)
@@ -115,8 +141,11 @@ def matching_error(step: float, dimension: int, test_length: Any) -> Any:
     return a**2 / m**2 * square - 2 * a / m * (fourth + (m - 1) * second) + second
 
 
-def one_step_loss(matrix: np.ndarray, covariance: np.ndarray, task_covariance: np.ndarray, context_length: int) -> Any:
-    """E (y_hat - <w, x>)^2 of one step y_hat = x' A (1/n) sum_i y_i x_i, for x ~ N(0, Sigma) and w ~ N(0, W) (ours).
+def one_step_loss(
+    matrix: np.ndarray, covariance: np.ndarray, task_covariance: np.ndarray, context_length: int
+) -> Any:
+    """E (y_hat - <w, x>)^2 of one step y_hat = x' A (1/n) sum_i y_i x_i, for x ~ N(0, Sigma) and w
+    ~ N(0, W) (ours).
 
     tr(W Sigma) - 2 tr(A Sigma W Sigma) + tr(A E[G W G] A' Sigma), all matrices (..., d, d).
     """

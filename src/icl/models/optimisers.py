@@ -1,7 +1,7 @@
 """Gradient methods as pairs of pure functions over a leading run axis.
 
-A learning rate is one number for all runs or one per run. A schedule maps the step, counted from 0, to a factor of the
-learning rate.
+A learning rate is one number for all runs or one per run. A schedule maps the step, counted from 0,
+to a factor of the learning rate.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,9 @@ Schedule = Callable[[int], float]
 
 
 class Optimiser(NamedTuple):
-    """`init(params)` returns the state, `update(params, gradients, state, step)` the next params and state."""
+    """`init(params)` returns the state, `update(params, gradients, state, step)` the next params
+    and state.
+    """
 
     init: Callable[[Params], Params]
     update: Callable[[Params, Params, Params, int], tuple[Params, Params]]
@@ -39,9 +41,13 @@ def halving(every: int) -> Schedule:
 def sgd(learning_rate: Any, schedule: Schedule = steady) -> Optimiser:
     """Gradient descent, w <- w - learning_rate * schedule(step) * g."""
 
-    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+    def update(
+        params: Params, gradients: Params, state: Params, step: int
+    ) -> tuple[Params, Params]:
         factor = schedule(step)
-        return {n: w - _per_run(learning_rate, w) * factor * gradients[n] for n, w in params.items()}, state
+        return {
+            n: w - _per_run(learning_rate, w) * factor * gradients[n] for n, w in params.items()
+        }, state
 
     return Optimiser(lambda params: {}, update)
 
@@ -52,13 +58,23 @@ gradient_flow = sgd
 
 def adam_state(params: Params) -> Params:
     """Return the moments of `adam` before the first step."""
-    return {f"{moment}/{name}": torch.zeros_like(w) for moment in ("first", "second") for name, w in params.items()}
+    return {
+        f"{moment}/{name}": torch.zeros_like(w)
+        for moment in ("first", "second")
+        for name, w in params.items()
+    }
 
 
-def adam(learning_rate: Any, schedule: Schedule = steady, beta1: float = 0.9, beta2: float = 0.999) -> Optimiser:
-    """Adam (Kingma and Ba 2015, algorithm 1, epsilon 1e-8), its learning rate multiplied by schedule(step)."""
+def adam(
+    learning_rate: Any, schedule: Schedule = steady, beta1: float = 0.9, beta2: float = 0.999
+) -> Optimiser:
+    """Adam (Kingma and Ba 2015, algorithm 1, epsilon 1e-8), its learning rate multiplied by
+    schedule(step).
+    """
 
-    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+    def update(
+        params: Params, gradients: Params, state: Params, step: int
+    ) -> tuple[Params, Params]:
         names = list(params)
         weights, grads = [params[n] for n in names], [gradients[n] for n in names]
         # Fused operations on lists of weights; the state is updated in place.
@@ -72,20 +88,28 @@ def adam(learning_rate: Any, schedule: Schedule = steady, beta1: float = 0.9, be
         scale = schedule(step) / (1 - beta1 ** (step + 1))
         steps = torch._foreach_div(first, denominator)
         rates = (scale * _per_run(learning_rate, w) for w in weights)
-        return {n: w - r * s for n, w, r, s in zip(names, weights, rates, steps, strict=True)}, state
+        return {
+            n: w - r * s for n, w, r, s in zip(names, weights, rates, steps, strict=True)
+        }, state
 
     return Optimiser(adam_state, update)
 
 
 def adamw(learning_rate: Any, decay: float, clip: float = float("inf")) -> Optimiser:
-    """Adam with decoupled weight decay, w <- w - learning_rate * (adam's step + decay * w) (Loshchilov and Hutter
-    2019), on gradients whose entries are clipped to +-clip.
+    """Adam with decoupled weight decay, w <- w - learning_rate * (adam's step + decay * w)
+    (Loshchilov and Hutter 2019), on gradients whose entries are clipped to +-clip.
     """
-    inner = on_changed_gradients(adam(learning_rate), lambda grads: {n: g.clamp(-clip, clip) for n, g in grads.items()})
+    inner = on_changed_gradients(
+        adam(learning_rate), lambda grads: {n: g.clamp(-clip, clip) for n, g in grads.items()}
+    )
 
-    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+    def update(
+        params: Params, gradients: Params, state: Params, step: int
+    ) -> tuple[Params, Params]:
         new, state = inner.update(params, gradients, state, step)
-        return {n: w - _per_run(learning_rate, w) * decay * params[n] for n, w in new.items()}, state
+        return {
+            n: w - _per_run(learning_rate, w) * decay * params[n] for n, w in new.items()
+        }, state
 
     return Optimiser(inner.init, update)
 
@@ -93,7 +117,9 @@ def adamw(learning_rate: Any, decay: float, clip: float = float("inf")) -> Optim
 def on_changed_gradients(inner: Optimiser, change: Callable[[Params], Params]) -> Optimiser:
     """`inner` on the gradients change(gradients), for any kind of clipping."""
     return inner._replace(
-        update=lambda params, gradients, state, step: inner.update(params, change(gradients), state, step)
+        update=lambda params, gradients, state, step: inner.update(
+            params, change(gradients), state, step
+        )
     )
 
 
@@ -106,7 +132,9 @@ def clipped_together(inner: Optimiser, norm: Any) -> Optimiser:
     def shortened(gradients: Params) -> Params:
         length = sum(g.flatten(1).square().sum(dim=1) for g in gradients.values()) ** 0.5
         # A gradient of zero stays zero.
-        factor = (torch.as_tensor(norm, dtype=length.dtype, device=length.device) / length).clamp(max=1.0)
+        factor = (torch.as_tensor(norm, dtype=length.dtype, device=length.device) / length).clamp(
+            max=1.0
+        )
         return {name: _per_run(factor, g) * g for name, g in gradients.items()}
 
     return on_changed_gradients(inner, shortened)
@@ -115,19 +143,23 @@ def clipped_together(inner: Optimiser, norm: Any) -> Optimiser:
 def packed(inner: Optimiser) -> Optimiser:
     """`inner` on one vector per run with all its weights, which is faster for many small weights.
 
-    The method must act on all numbers alike or together (Adam, `clipped_together`). Its state has the form of that
-    vector, (runs, size).
+    The method must act on all numbers alike or together (Adam, `clipped_together`). Its state has
+    the form of that vector, (runs, size).
     """
 
     def pack(params: Params) -> Params:
         # Sorted by name, because weights read from a file come in another order.
         return {"all": torch.cat([params[name].flatten(1) for name in sorted(params)], dim=1)}
 
-    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+    def update(
+        params: Params, gradients: Params, state: Params, step: int
+    ) -> tuple[Params, Params]:
         names = sorted(params)
         new, state = inner.update(pack(params), pack(gradients), state, step)
         parts = torch.split(new["all"], [params[name][0].numel() for name in names], dim=1)
         # Copies, so that each is aligned for matrix products.
-        return {n: part.reshape(params[n].shape).clone() for n, part in zip(names, parts, strict=True)}, state
+        return {
+            n: part.reshape(params[n].shape).clone() for n, part in zip(names, parts, strict=True)
+        }, state
 
     return Optimiser(lambda params: inner.init(pack(params)), update)

@@ -1,4 +1,6 @@
-"""Products of many small matrices, one per prompt, with the runs first and the prompts last: (runs, i, k, prompts)."""
+"""Products of many small matrices, one per prompt, with the runs first and the prompts last:
+(runs, i, k, prompts).
+"""
 
 from functools import cache
 from typing import Any
@@ -7,7 +9,9 @@ from icl.core.lazy import Tensor, torch
 
 
 def product(x: Tensor, y: Tensor) -> Tensor:
-    """X Y, (runs, i, k, prompts) and (runs, k, j, prompts): for 5 x 5, four times as fast as a batched product."""
+    """X Y, (runs, i, k, prompts) and (runs, k, j, prompts): for 5 x 5, four times as fast as a
+    batched product.
+    """
     return _differentiable_product()(x, y)
 
 
@@ -21,7 +25,9 @@ def plain_product(x: Tensor, y: Tensor) -> Tensor:
 
 @cache
 def _differentiable_product() -> Any:
-    """Return the product whose derivatives are products too, of those factors alone that have a derivative."""
+    """Return the product whose derivatives are products too, of those factors alone that have a
+    derivative.
+    """
 
     class Product(torch.autograd.Function):
         @staticmethod

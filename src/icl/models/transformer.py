@@ -1,4 +1,5 @@
-"""A GPT-2 style decoder (Radford et al. 2019) as pure functions over weights with a leading run axis.
+"""A GPT-2 style decoder (Radford et al. 2019) as pure functions over weights with a leading run
+axis.
 
 With x (tokens, width) of one prompt, layers n = 1 ... N, heads h of width w = width / heads:
 
@@ -7,13 +8,14 @@ With x (tokens, width) of one prompt, layers n = 1 ... N, heads h of width w = w
     x = x + gelu(LayerNorm(x) W_up + b) W_down + b                       gelu in its tanh form ("gelu_new")
     prediction = LayerNorm(x) W_read_out + b
 
-Weights are a dict of tensors (runs, ...): `read_in`, `layer1.queries`, `.keys`, `.values`, `.output`, `.up`, `.down`,
-..., `read_out` are matrices (runs, in, out) that act from the right; each has its `<name>.bias` (runs, out).
-`layer1.attention_norm`, `layer1.mlp_norm` and `final_norm` have a `.gain` and a `.bias` (runs, width).
+Weights are a dict of tensors (runs, ...): `read_in`, `layer1.queries`, `.keys`, `.values`,
+`.output`, `.up`, `.down`, ..., `read_out` are matrices (runs, in, out) that act from the right;
+each has its `<name>.bias` (runs, out). `layer1.attention_norm`, `layer1.mlp_norm` and `final_norm`
+have a `.gain` and a `.bias` (runs, width).
 
-No operation mixes runs or prompts. Activations have the shape (runs, prompts * tokens, width), so every affine map is
-one batched matrix product. Gain and bias of a LayerNorm are folded into the next map,
-(g * n + b) W = n (diag(g) W) + b W, which acts on weights instead of activations.
+No operation mixes runs or prompts. Activations have the shape (runs, prompts * tokens, width), so
+every affine map is one batched matrix product. Gain and bias of a LayerNorm are folded into the
+next map, (g * n + b) W = n (diag(g) W) + b W, which acts on weights instead of activations.
 """
 
 import math
@@ -30,7 +32,13 @@ NORM_EPSILON = 1e-5
 
 
 def init(
-    rngs: Sequence[np.random.Generator], inputs: int, outputs: int, width: int, hidden: int, layers: int, std: float
+    rngs: Sequence[np.random.Generator],
+    inputs: int,
+    outputs: int,
+    width: int,
+    hidden: int,
+    layers: int,
+    std: float,
 ) -> Params:
     """GPT-2's initialisation, float32: matrices N(0, std^2), biases 0, gains 1.
 
@@ -44,7 +52,9 @@ def init(
     matrices = {"read_in": (inputs, width, std), "read_out": (width, outputs, std)}
     norms = ["final_norm"]
     for n in range(1, layers + 1):
-        matrices |= {f"layer{n}.{name}": (width, width, std) for name in ("queries", "keys", "values")}
+        matrices |= {
+            f"layer{n}.{name}": (width, width, std) for name in ("queries", "keys", "values")
+        }
         matrices[f"layer{n}.output"] = (width, width, into_stream)
         matrices[f"layer{n}.up"] = (width, hidden, std)
         matrices[f"layer{n}.down"] = (hidden, width, into_stream)
@@ -55,15 +65,21 @@ def init(
         params[name] = torch.from_numpy(draws.astype(np.float32))
         params[f"{name}.bias"] = torch.zeros(len(rngs), columns)
     for name in norms:
-        params[f"{name}.gain"], params[f"{name}.bias"] = torch.ones(len(rngs), width), torch.zeros(len(rngs), width)
+        params[f"{name}.gain"], params[f"{name}.bias"] = (
+            torch.ones(len(rngs), width),
+            torch.zeros(len(rngs), width),
+        )
     return params
 
 
-def predict_prefixes(params: Params, contexts: Tensor, queries: Tensor, lengths: Sequence[int], heads: int) -> Tensor:
-    """Return the prediction for query k after the first lengths[k] contexts, for all k: (runs, prompts, k, outputs).
+def predict_prefixes(
+    params: Params, contexts: Tensor, queries: Tensor, lengths: Sequence[int], heads: int
+) -> Tensor:
+    """Return the prediction for query k after the first lengths[k] contexts, for all k: (runs,
+    prompts, k, outputs).
 
-    Contexts do not attend to queries and queries to no other query, so this equals one pass per length, but computes
-    the contexts once.
+    Contexts do not attend to queries and queries to no other query, so this equals one pass per
+    length, but computes the contexts once.
 
     contexts : (runs, prompts, l, inputs); lengths : at most l each
     queries : (runs, prompts, inputs), the same for all lengths; or (runs, prompts, lengths, inputs)
@@ -71,7 +87,8 @@ def predict_prefixes(params: Params, contexts: Tensor, queries: Tensor, lengths:
     count, number = contexts.shape[2], len(lengths)
     if queries.dim() == 3:
         queries = queries[:, :, None].expand(-1, -1, number, -1)
-    # A context attends to the contexts up to itself, query k to the first lengths[k] contexts and itself.
+    # A context attends to the contexts up to itself, query k to the first lengths[k] contexts and
+    # itself.
     reach = torch.tensor([*range(1, count + 1), *lengths], device=contexts.device)[:, None]
     column = torch.arange(count + number, device=contexts.device)
     visible = (column < reach) | (column == column[:, None])
@@ -80,17 +97,24 @@ def predict_prefixes(params: Params, contexts: Tensor, queries: Tensor, lengths:
 
 
 def read_in(params: Params, tokens: Tensor) -> Tensor:
-    """Return the tokens' embeddings: (runs, prompts, tokens, inputs) -> (runs, prompts, tokens, width)."""
+    """Return the tokens' embeddings: (runs, prompts, tokens, inputs) -> (runs, prompts, tokens,
+    width).
+    """
     return _affine(params, "read_in", tokens.flatten(1, 2)).view(*tokens.shape[:3], -1)
 
 
 def read_out(params: Params, x: Tensor) -> Tensor:
-    """Return final LayerNorm and read-out: (runs, prompts, tokens, width) -> (runs, prompts, tokens, outputs)."""
-    return _after_norm(params, "final_norm", "read_out", _normalised(x.flatten(1, 2))).view(*x.shape[:3], -1)
+    """Return final LayerNorm and read-out: (runs, prompts, tokens, width) -> (runs, prompts,
+    tokens, outputs).
+    """
+    return _after_norm(params, "final_norm", "read_out", _normalised(x.flatten(1, 2))).view(
+        *x.shape[:3], -1
+    )
 
 
 def residual_stream(params: Params, x: Tensor, heads: int, read: int, visible: Tensor) -> Tensor:
-    """Return the residual stream after all layers, before the final LayerNorm, at the last `read` tokens.
+    """Return the residual stream after all layers, before the final LayerNorm, at the last `read`
+    tokens.
 
     x : (runs, prompts, tokens, width) -> (runs, prompts, read, width)
     visible : bool (tokens, tokens), which columns each row attends to, at least one
@@ -103,7 +127,8 @@ def residual_stream(params: Params, x: Tensor, heads: int, read: int, visible: T
 
 
 def _layer(params: Params, name: str, x: Tensor, heads: int, read: int, mask: Tensor) -> Tensor:
-    """One layer at the last `read` tokens: (runs, prompts, tokens, width) -> (runs, prompts, read, width).
+    """One layer at the last `read` tokens: (runs, prompts, tokens, width) -> (runs, prompts, read,
+    width).
 
     mask : added to the scores, (tokens, tokens) of 0 and -inf
     """
@@ -113,13 +138,19 @@ def _layer(params: Params, name: str, x: Tensor, heads: int, read: int, mask: Te
     if read < count:
         # The other tokens only have keys and values.
         x, asking = x[:, :, -read:], n[:, :, -read:]
-    query = _heads(_after_norm(params, norm, f"{name}.queries", asking.flatten(1, 2)), prompts, heads)
+    query = _heads(
+        _after_norm(params, norm, f"{name}.queries", asking.flatten(1, 2)), prompts, heads
+    )
     n = n.flatten(1, 2)
     key = _heads(_after_norm(params, norm, f"{name}.keys", n), prompts, heads)
     value = _heads(_after_norm(params, norm, f"{name}.values", n), prompts, heads)
     # Under autocast, the products and the stream have different types.
-    attend, activate = _on_cpu() if x.is_cpu and query.dtype == x.dtype else (_fused_attention, _fused_gelu)
-    attended = attend(query, key, value, mask[-read:].to(query.dtype)).reshape(runs, prompts * read, width)
+    attend, activate = (
+        _on_cpu() if x.is_cpu and query.dtype == x.dtype else (_fused_attention, _fused_gelu)
+    )
+    attended = attend(query, key, value, mask[-read:].to(query.dtype)).reshape(
+        runs, prompts * read, width
+    )
     x = x.reshape(runs, prompts * read, width) + _affine(params, f"{name}.output", attended)
     up = _after_norm(params, f"{name}.mlp_norm", f"{name}.up", _normalised(x))
     x = x + _affine(params, f"{name}.down", activate(up))
@@ -127,7 +158,9 @@ def _layer(params: Params, name: str, x: Tensor, heads: int, read: int, mask: Te
 
 
 def _heads(x: Tensor, prompts: int, heads: int) -> Tensor:
-    """Return (runs, prompts * tokens, width) -> (runs * prompts, heads, tokens, width / heads), without a copy."""
+    """Return (runs, prompts * tokens, width) -> (runs * prompts, heads, tokens, width / heads),
+    without a copy.
+    """
     return x.view(x.shape[0] * prompts, -1, heads, x.shape[-1] // heads).transpose(1, 2)
 
 
@@ -148,7 +181,8 @@ def _after_norm(params: Params, norm: str, name: str, n: Tensor) -> Tensor:
     return torch.baddbmm(bias, n, params[f"{norm}.gain"][..., None] * matrix)
 
 
-# Attention and GELU, which take a third of the time of the matrix products on a CPU in the library's form
+# Attention and GELU, which take a third of the time of the matrix products on a CPU in the
+# library's form
 
 
 def _fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
@@ -189,7 +223,9 @@ def _on_cpu() -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
             return *(part.unflatten(0, ctx.groups) for part in parts), None
 
     class Gelu(torch.autograd.Function):
-        """x s with s = 1 / (1 + exp(-(linear x + cubic x^3))): GELU in its tanh form without the slow tanh."""
+        """x s with s = 1 / (1 + exp(-(linear x + cubic x^3))): GELU in its tanh form without the
+        slow tanh.
+        """
 
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:

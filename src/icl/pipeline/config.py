@@ -1,4 +1,6 @@
-"""The config of the workflow: what workflow/config.yaml, the command line and a job may say, checked in one place."""
+"""The config of the workflow: what workflow/config.yaml, the command line and a job may say,
+checked in one place.
+"""
 
 import difflib
 import re
@@ -34,29 +36,36 @@ class Config:
     seeds: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ConstantError for a value that names no folder of results: no path or option may come from a config."""
+        """Raise ConstantError for a value that names no folder of results: no path or option may
+        come from a config.
+        """
         if self.scale not in SCALES:
             like = str(self.scale).lower()
             advice = f"; try {like}" if like in SCALES else ""
-            raise ConstantError(f"scale = {self.scale!r}: must be one of {', '.join(SCALES)}{advice}")
+            raise ConstantError(
+                f"scale = {self.scale!r}: must be one of {', '.join(SCALES)}{advice}"
+            )
         # Snakemake would read digits, True and nan as something else than text.
         word = r"(?!(?i:true|false|inf|infinity|nan)$)([A-Za-z][\w-]{0,40})?"
         if not isinstance(self.variant, str) or not re.fullmatch(word, self.variant, re.ASCII):
             raise ConstantError(
-                f"variant = {self.variant!r}: must be at most 41 letters, digits, _ and -, of which a letter is first, "
+                f"variant = {self.variant!r}: must be at most 41 letters, digits, _ and -, of "
+                f"which a letter is first, "
                 "and no word such as true or nan"
             )
         for name, most in LARGEST.items():
             value = getattr(self, name)
             if type(value) is not int or not 0 <= value <= most:
-                raise ConstantError(f"{name} = {value!r}: must be a whole number from 0 to {most:,}")
+                raise ConstantError(
+                    f"{name} = {value!r}: must be a whole number from 0 to {most:,}"
+                )
 
     @classmethod
     def of(cls, config: object) -> Self:
         """Return the checked config.
 
-        Raises ConstantError for another key, an unknown scale, a bad name, a misspelt constant, and a value of another
-        type or out of range.
+        Raises ConstantError for another key, an unknown scale, a bad name, a misspelt constant, and
+        a value of another type or out of range.
         """
         keys = [field.name for field in fields(cls)]
         if not isinstance(config, Mapping):
@@ -65,24 +74,33 @@ class Config:
             raise ConstantError(f"config: has no {', '.join(sorted(missing))}")
         for key, value in config.items():
             if key not in (*keys, *FOR_TARGETS):
-                raise ConstantError(f"config: has no key {key!r}; try {near(str(key), (*keys, *FOR_TARGETS))}")
+                raise ConstantError(
+                    f"config: has no key {key!r}; try {near(str(key), (*keys, *FOR_TARGETS))}"
+                )
             if key in FOR_TARGETS and not isinstance(value, str):
                 raise ConstantError(f"config {key}: {value!r} is no text")
         constants = {
-            model: {name: number(_plain(value, f"config constants.{model}.{name}")) for name, value in part.items()}
+            model: {
+                name: number(_plain(value, f"config constants.{model}.{name}"))
+                for name, value in part.items()
+            }
             for model, part in checked(config["constants"]).items()
             if part
         }
         made = cls(**{name: config[name] for name in keys} | {"constants": constants})
         if made.variant and not constants:
-            raise ConstantError(f"variant = {made.variant!r}: names a set of constants, but none is given")
+            raise ConstantError(
+                f"variant = {made.variant!r}: names a set of constants, but none is given"
+            )
         for model, values in constants.items():
             _check_names(model, values)
         return made
 
     def plain(self) -> dict[str, Any]:
         """Return the config as plain data, the inverse of `of`."""
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {"constants": self.changed}
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {
+            "constants": self.changed
+        }
 
     @property
     def changed(self) -> Overrides:
@@ -91,8 +109,8 @@ class Config:
 
     @property
     def folder(self) -> str:
-        """The folder below results/ and figures/: the scale and, each after an @, a variant's name or hash and what
-        seeds are not the default.
+        """The folder below results/ and figures/: the scale and, each after an @, a variant's name
+        or hash and what seeds are not the default.
         """
         variant = [self.variant or digest(self.changed)[:8]] if self.changed else []
         seeds = [f"from.{self.first_seed}"] if self.first_seed != FIRST_SEED else []
@@ -110,7 +128,9 @@ class Config:
 
 
 def _plain(value: object, place: str) -> object:
-    """Return a constant's value; raises ConstantError unless it is a number, a text, true, false or a list of these."""
+    """Return a constant's value; raises ConstantError unless it is a number, a text, true, false
+    or a list of these.
+    """
     for one in value if isinstance(value, list | tuple) else [value]:
         if not isinstance(one, bool | int | float | str):
             raise ConstantError(f"{place}: {one!r} is no number, text, true or false")
@@ -122,18 +142,24 @@ def _check_names(model: str, values: Collection[str]) -> None:
     known = registry.models()[model].constants if model in registry.models() else frozenset()
     for name in sorted(set(values) - known):
         if like := difflib.get_close_matches(name, sorted(known), cutoff=0.6):
-            raise ConstantError(f"constant {model}.{name}: no such constant; did you mean {', '.join(like)}?")
+            raise ConstantError(
+                f"constant {model}.{name}: no such constant; did you mean {', '.join(like)}?"
+            )
 
 
 def check_typed(words: Iterable[str], entries: Iterable[str], files: Iterable[str | Path]) -> None:
-    """Raise ConstantError for a config that Snakemake would read otherwise than it is written: with a repeated key, an
-    ambiguous number, a second --config, which replaces the first, or a profile that does not exist.
+    """Raise ConstantError for a config that Snakemake would read otherwise than it is written: with
+    a repeated key, an ambiguous number, a second --config, which replaces the first, or a profile
+    that does not exist.
 
-    words : of the command line; entries : key=value of its last --config; files : of its --configfile, and others
+    words : of the command line; entries : key=value of its last --config; files : of its
+        --configfile, and others
     """
     words = list(words)
     if len([word for word in words if re.match(r"--config(=|$)|-\w*C", word)]) > 1:
-        raise ConstantError("--config: is given twice, and Snakemake reads only the last one; join them")
+        raise ConstantError(
+            "--config: is given twice, and Snakemake reads only the last one; join them"
+        )
     for word, after in zip(words, [*words[1:], ""], strict=False):
         option, _, value = word.partition("=")
         name = value or after

@@ -1,7 +1,9 @@
-"""The environment of commands and jobs, and the folder in which they run: the same whatever starts them.
+"""The environment of commands and jobs, and the folder in which they run: the same whatever starts
+them.
 
-Notebooks, cluster schedulers and login scripts export variables that change what Python, matplotlib and the numerical
-libraries do. `settle` removes these and starts Python again if it has read one already.
+Notebooks, cluster schedulers and login scripts export variables that change what Python, matplotlib
+and the numerical libraries do. `settle` removes these and starts Python again if it has read one
+already.
 """
 
 import os
@@ -12,10 +14,34 @@ from pathlib import Path
 from icl.pipeline import kernels
 
 ROOT = Path(__file__).resolve().parents[3]
-REMOVED = ("PYTHON", "MPL", "MATPLOTLIB", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "VECLIB_",
-           "NUMEXPR_", "NPY_", "ATEN_", "ONEDNN_", "DNNL_", "TORCH_", "PYTORCH_", "NVIDIA_TF32", "GIT_")  # fmt: skip
-"""How the names of variables begin that Python, plots, sums or the recorded revision would depend on."""
-KEPT = frozenset({"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTHONUNBUFFERED", *kernels.ONE_ORDER})
+REMOVED = (
+    "PYTHON",
+    "MPL",
+    "MATPLOTLIB",
+    "OMP_",
+    "GOMP_",
+    "KMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "GOTO_",
+    "BLIS_",
+    "VECLIB_",
+    "NUMEXPR_",
+    "NPY_",
+    "ATEN_",
+    "ONEDNN_",
+    "DNNL_",
+    "TORCH_",
+    "PYTORCH_",
+    "NVIDIA_TF32",
+    "GIT_",
+)
+"""How the names of variables begin that Python, plots, sums or the recorded revision would
+depend on.
+"""
+KEPT = frozenset(
+    {"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTHONUNBUFFERED", *kernels.ONE_ORDER}
+)
 THREADS = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -23,14 +49,25 @@ THREADS = (
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-"""One thread each: more would sum in another order, and give other weights for the same constants and seeds."""
+"""One thread each: more would sum in another order, and give other weights for the same
+constants and seeds.
+"""
 
 
 def known(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a command that is started with `given`; the result of this again is the same."""
-    kept = {name: value for name, value in given.items() if name in KEPT or not name.startswith(REMOVED)}
+    """Return the environment of a command that is started with `given`; the result of this again
+    is the same.
+    """
+    kept = {
+        name: value for name, value in given.items() if name in KEPT or not name.startswith(REMOVED)
+    }
     # UTF-8 on every terminal; this package and no other source from the caller's folder.
-    ours = {"PYTHONUTF8": "1", "PYTHONNOUSERSITE": "1", "PYTHONSAFEPATH": "1", "PYTHONPATH": str(ROOT / "src")}
+    ours = {
+        "PYTHONUTF8": "1",
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONSAFEPATH": "1",
+        "PYTHONPATH": str(ROOT / "src"),
+    }
     ours |= {"MPLBACKEND": "agg"} | dict.fromkeys(THREADS, "1")
     if not _can_write(Path(given.get("XDG_CACHE_HOME") or Path(given.get("HOME", "/"), ".cache"))):
         ours |= {"XDG_CACHE_HOME": str(ROOT / ".cache")}
@@ -44,9 +81,15 @@ def _can_write(folder: Path) -> bool:
 
 
 def settle() -> None:
-    """Take the known environment; starts this command again if Python has read other variables at its start."""
+    """Take the known environment; starts this command again if Python has read other variables
+    at its start.
+    """
     settled = known(os.environ)
-    if any(os.environ.get(name) != settled.get(name) for name in {*os.environ, *settled} if name.startswith("PYTHON")):
+    if any(
+        os.environ.get(name) != settled.get(name)
+        for name in {*os.environ, *settled}
+        if name.startswith("PYTHON")
+    ):
         sys.stdout.flush()
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], settled)
     adopt(settled)
@@ -60,7 +103,9 @@ def adopt(settled: Mapping[str, str]) -> None:
 
 
 def enter() -> None:
-    """Make the clone the working folder, from anywhere in it; elsewhere exit with one line that names it."""
+    """Make the clone the working folder, from anywhere in it; elsewhere exit with one line that
+    names it.
+    """
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / "workflow/config.yaml").is_file() and (folder / "Snakefile").is_file():

@@ -13,8 +13,11 @@ from icl.evidence import judging, ledger
 from icl.jobs.measure import measured
 
 
-def sweeps(name: str, scale: str, constants: Overrides, first_seed: int = 0, seeds: int = 0) -> dict[str, Sweep]:
-    """Return the sweeps of a figure by name, with the user's constants and seeds starting at `first_seed`.
+def sweeps(
+    name: str, scale: str, constants: Overrides, first_seed: int = 0, seeds: int = 0
+) -> dict[str, Sweep]:
+    """Return the sweeps of a figure by name, with the user's constants and seeds starting at
+    `first_seed`.
 
     seeds : their number; 0: that of the scale
 
@@ -25,7 +28,10 @@ def sweeps(name: str, scale: str, constants: Overrides, first_seed: int = 0, see
     made = applied(registry.figure(name).sweeps(ledger.size(name, scale)), constants, first_seed)
     if seeds == 0:
         return made
-    return {key: with_seeds(one, range(first := min(one.seeds), first + seeds)) for key, one in made.items()}
+    return {
+        key: with_seeds(one, range(first := min(one.seeds), first + seeds))
+        for key, one in made.items()
+    }
 
 
 def with_seeds(sweep: Sweep, seeds: Sequence[int]) -> Sweep:
@@ -33,7 +39,9 @@ def with_seeds(sweep: Sweep, seeds: Sequence[int]) -> Sweep:
     if not sweep.is_random:
         return sweep
     settings = dict.fromkeys(replace(config, seed=0) for config in sweep.configs)
-    return replace(sweep, configs=tuple(replace(config, seed=seed) for config in settings for seed in seeds))
+    return replace(
+        sweep, configs=tuple(replace(config, seed=seed) for config in settings for seed in seeds)
+    )
 
 
 def measure(name: str, runs: Mapping[str, Runs], scale: str) -> Table:
@@ -50,8 +58,14 @@ def judge(name: str, table: Table) -> list[judging.Verdict]:
 def note(name: str, scale: str, constants: Overrides, seeds: int = 0) -> Note:
     """Return the scale, its reductions against the paper scale, and the changed constants."""
     ours, papers = sweeps(name, scale, constants, seeds=seeds), sweeps(name, "paper", constants)
-    reduced = dict.fromkeys(one for key, sweep in ours.items() for one in reductions(sweep, papers[key]))
-    values = {constant: value for sweep in ours.values() for constant, value in applicable(sweep, constants).items()}
+    reduced = dict.fromkeys(
+        one for key, sweep in ours.items() for one in reductions(sweep, papers[key])
+    )
+    values = {
+        constant: value
+        for sweep in ours.values()
+        for constant, value in applicable(sweep, constants).items()
+    }
     most = max((len(set(sweep.seeds)) for sweep in ours.values() if sweep.is_random), default=0)
     one = "one of " if registry.figure(name).draws_one_run else ""
     seeded = f"{one}{most} {'seed' if most == 1 else 'seeds'}" if most else "exact: no randomness"

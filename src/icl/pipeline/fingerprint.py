@@ -1,8 +1,10 @@
-"""The fingerprint of a job's code and arithmetic: a hash over every module that it imports, settings and libraries.
+"""The fingerprint of a job's code and arithmetic: a hash over every module that it imports,
+settings and libraries.
 
-Snakemake runs a job again when its parameters change, and the fingerprint is one of them. It covers the syntax of the
-modules without comments, docstrings and the annotations of functions, so that rewording reruns nothing. The import
-graph of the package (grimp) lists the modules, starting from the job's own and the model's or figure's.
+Snakemake runs a job again when its parameters change, and the fingerprint is one of them. It covers
+the syntax of the modules without comments, docstrings and the annotations of functions, so that
+rewording reruns nothing. The import graph of the package (grimp) lists the modules, starting from
+the job's own and the model's or figure's.
 """
 
 import ast
@@ -20,8 +22,8 @@ from icl.pipeline import kernels
 
 
 def code(job: str, *modules: str) -> str:
-    """SHA-256 over the meaning of all modules that a job imports, the settings of `kernels`, and the versions of the
-    libraries among them that compute.
+    """SHA-256 over the meaning of all modules that a job imports, the settings of `kernels`, and
+    the versions of the libraries among them that compute.
 
     job : train, measure, draw or check; modules : dotted names of what it loads by name
 
@@ -32,9 +34,13 @@ def code(job: str, *modules: str) -> str:
 
 
 def of_measuring(module: str) -> str:
-    """Digest of the code that measures a figure: its models, tasks and paper; `module` is the figure's dotted name."""
+    """Digest of the code that measures a figure: its models, tasks and paper; `module` is the
+    figure's dotted name.
+    """
     parts = ("models", "papers", "tasks")
-    return _digest(tuple(path for path in files(module) if path.relative_to(PACKAGE).parts[0] in parts))[:16]
+    return _digest(
+        tuple(path for path in files(module) if path.relative_to(PACKAGE).parts[0] in parts)
+    )[:16]
 
 
 def libraries(*modules: str) -> dict[str, str]:
@@ -59,7 +65,11 @@ def _reached(*modules: str) -> set[str]:
     while new := start - reached:
         reached |= new.union(*(graph.find_upstream_modules(module) for module in new))
         # To import a module is to execute the packages above it.
-        start = {name.rsplit(".", level)[0] for name in reached for level in range(1, name.count(".") + 1)}
+        start = {
+            name.rsplit(".", level)[0]
+            for name in reached
+            for level in range(1, name.count(".") + 1)
+        }
     return reached
 
 
@@ -68,7 +78,10 @@ def _graph() -> grimp.ImportGraph:
     # Imports for the type checker are never executed.
     try:
         return grimp.build_graph(
-            "icl", cache_dir=None, exclude_type_checking_imports=True, include_external_packages=True
+            "icl",
+            cache_dir=None,
+            exclude_type_checking_imports=True,
+            include_external_packages=True,
         )
     except grimp.exceptions.SourceSyntaxError as error:
         raise Problem(in_one_line(error)) from error
@@ -82,7 +95,9 @@ def _file(module: str) -> Path:
 def _digest(paths: tuple[Path, ...]) -> str:
     total = hashlib.sha256()
     for path in paths:
-        total.update(f"{path.relative_to(PACKAGE).as_posix()} {_meaning(path, file_digest(path))}\n".encode())
+        total.update(
+            f"{path.relative_to(PACKAGE).as_posix()} {_meaning(path, file_digest(path))}\n".encode()
+        )
     return total.hexdigest()
 
 
@@ -93,13 +108,22 @@ def _meaning(path: Path, of_file: str) -> str:
 
 
 def meaning(source: bytes) -> str:
-    """SHA-256 of a module's syntax without comments, docstrings and the annotations of functions."""
+    """SHA-256 of a module's syntax without comments, docstrings and annotations of functions."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            node.body = [part for part in node.body if not _is_docstring(part)] or [ast.Pass()]
         if isinstance(node, ast.FunctionDef):
             node.returns = None
         if isinstance(node, ast.arg):
             node.annotation = None
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+
+
+def _is_docstring(part: ast.stmt) -> bool:
+    """Whether a statement is a bare string, as below a constant."""
+    return (
+        isinstance(part, ast.Expr)
+        and isinstance(part.value, ast.Constant)
+        and isinstance(part.value.value, str)
+    )

@@ -1,7 +1,9 @@
-"""The arithmetic that results depend on: settings of the libraries that compute, and the libraries' versions.
+"""The arithmetic that results depend on: settings of the libraries that compute, and the libraries'
+versions.
 
-Under these settings products and sums have one order on every x86 processor that has AVX2; by default it depends on the
-vector units of the processor. Libraries read them when they are loaded, so this module loads neither numpy nor torch.
+Under these settings products and sums have one order on every x86 processor that has AVX2; by
+default it depends on the vector units of the processor. Libraries read them when they are loaded,
+so this module loads neither numpy nor torch.
 """
 
 import json
@@ -36,17 +38,29 @@ def version(library: str) -> str:
 
 
 def notes(folder: Path) -> list[str]:
-    """Record the arithmetic in a folder of results; return a line if it was another, and one if the caller chose it."""
+    """Record the arithmetic in a folder of results; return a line if it was another, and one if
+    the caller chose it.
+    """
     path, now = folder / "arithmetic.json", chosen() | {name: version(name) for name in LIBRARIES}
     before = now
     if path.is_file():
         with suppress(ValueError):
             before = json.loads(path.read_text(encoding="utf-8"))
     changed = [
-        f"{name} was {before.get(name)} and is {value}" for name, value in now.items() if before.get(name) != value
+        f"{name} was {before.get(name)} and is {value}"
+        for name, value in now.items()
+        if before.get(name) != value
     ]
     if changed or not path.is_file():
         write_json(path, now)
     given = [f"{name}={value}" for name, value in chosen().items() if value != ONE_ORDER[name]]
-    lines = [f"{folder}: {', '.join(changed)}; trainings and tables that used it are made again"] if changed else []
-    return lines + ([f"{', '.join(given)}: set by the caller, other results than the gallery's"] if given else [])
+    lines = (
+        [f"{folder}: {', '.join(changed)}; trainings and tables that used it are made again"]
+        if changed
+        else []
+    )
+    return lines + (
+        [f"{', '.join(given)}: set by the caller, other results than the gallery's"]
+        if given
+        else []
+    )

@@ -1,4 +1,6 @@
-"""Where a result belongs is a file or nothing: a folder or a link to no file would stop its job at the very end."""
+"""Where a result belongs is a file or nothing: a folder or a link to no file would stop its job
+at the very end.
+"""
 
 import os
 from collections.abc import Iterable
@@ -8,7 +10,9 @@ from icl.core.problem import Problem
 
 
 def taken(paths: Iterable[Path]) -> list[str]:
-    """Return one line per path with something else than a file: the path, what is there, and the remedy."""
+    """Return one line per path with something else than a file: the path, what is there, and the
+    remedy.
+    """
     others = [path for path in paths if os.path.lexists(path) and not path.is_file()]
     return [f"{path}: is {_kind(path)}; move it away and run again" for path in others]
 

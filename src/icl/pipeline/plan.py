@@ -1,6 +1,7 @@
 """The workflow's plan: what each job reads, writes and depends on under a config.
 
-Snakemake builds it whenever it parses the workflow, also in cluster jobs, so nothing here imports torch.
+Snakemake builds it whenever it parses the workflow, also in cluster jobs, so nothing here imports
+torch.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -51,15 +52,17 @@ class Plan(Paths):
 
     @staticmethod
     def declared(name: str) -> tuple[Mapping[str, str], Collection[str]]:
-        """Return the observables that a figure's measurement must fill, observable -> statistic, and the curves that
-        are summarised by the median.
+        """Return the observables that a figure's measurement must fill, observable -> statistic,
+        and the curves that are summarised by the median.
         """
         return ledger.declared(name), ledger.target(name).medians
 
     def sweeps(self, name: str) -> dict[str, Sweep]:
         """Return the sweeps of a figure by name, with the user's constants and seeds."""
         if name not in self._sweeps:
-            self._sweeps[name] = figures.sweeps(name, self.scale, self.changed, self.first_seed, self.seeds)
+            self._sweeps[name] = figures.sweeps(
+                name, self.scale, self.changed, self.first_seed, self.seeds
+            )
         return self._sweeps[name]
 
     @cached_property
@@ -71,19 +74,23 @@ class Plan(Paths):
     def trainings(self) -> dict[str, tuple[str, Sweep]]:
         """Sweep name -> (a figure that defines it, the sweep).
 
-        Raises ConstantError if two figures use a name for different trainings, and for constants without effect: of a
-        model that no figure uses, or varied by every sweep of their model.
+        Raises ConstantError if two figures use a name for different trainings, and for constants
+        without effect: of a model that no figure uses, or varied by every sweep of their model.
         """
         needed: dict[str, tuple[str, Sweep]] = {}
         for name in self.figures:
             for sweep in self.sweeps(name).values():
                 first, known = needed.setdefault(sweep.name, (name, sweep))
                 if known is not sweep and known.trained() != sweep.trained():
-                    raise ConstantError(f"sweep {sweep.name}: {first} and {name} use it for different trainings")
+                    raise ConstantError(
+                        f"sweep {sweep.name}: {first} and {name} use it for different trainings"
+                    )
         models = {sweep.model.name for _, sweep in needed.values()}
         for model, values in self.changed.items():
             if model not in models:
-                raise ConstantError(f"constants of {model}: no such model; try {near(model, models)}")
+                raise ConstantError(
+                    f"constants of {model}: no such model; try {near(model, models)}"
+                )
             of_model = [sweep for _, sweep in needed.values() if sweep.model.name == model]
             for constant, value in values.items():
                 if all(sweep.varied(constant) for sweep in of_model):
@@ -93,7 +100,9 @@ class Plan(Paths):
     def sweep(self, name: str) -> Sweep:
         """Return the sweep of this name."""
         if name not in self.trainings:
-            raise ConstantError(f"sweep {name!r}: no figure has it; try {near(name, self.trainings)}")
+            raise ConstantError(
+                f"sweep {name!r}: no figure has it; try {near(name, self.trainings)}"
+            )
         return self.trainings[name][1]
 
     def shard(self, sweep: str, shard: str) -> Sweep:
@@ -101,13 +110,19 @@ class Plan(Paths):
         return self.sweep(sweep).shard(*map(int, shard.split("of")))
 
     def shard_names(self, sweep: Sweep) -> list[str]:
-        """``0of2``, ``1of2`` ...: as many as the config or the sweep's model says, at most one per run."""
+        """``0of2``, ``1of2`` ...: as many as the config or the sweep's model says, at most one
+        per run.
+        """
         count = min(self.shards or sweep.model.shards, len(sweep.configs))
         return [f"{index}of{count}" for index in range(count)]
 
     def shards_of(self, name: str) -> list[tuple[str, str]]:
         """Sweep and shard of every training of a figure, sweep by sweep, shards in order."""
-        return [(key, shard) for key, sweep in self.sweeps(name).items() for shard in self.shard_names(sweep)]
+        return [
+            (key, shard)
+            for key, sweep in self.sweeps(name).items()
+            for shard in self.shard_names(sweep)
+        ]
 
     def training_names(self, name: str) -> list[str]:
         """``<figure>/<sweep>/<shard>`` of every training of a figure."""
@@ -118,10 +133,14 @@ class Plan(Paths):
         return ledger.claims(name, self.scale)
 
     def note(self, name: str) -> Note:
-        """Return the scale, its reductions and the changed constants, for the caption and the pictures' metadata."""
+        """Return the scale, its reductions and the changed constants, for the caption and the
+        pictures' metadata.
+        """
         if name not in self._notes:
             made = figures.note(name, self.scale, self.changed, self.seeds)
-            inferred = any(getattr(s.test, "drawn_seed", None) in s.seeds for s in self.sweeps(name).values())
+            inferred = any(
+                getattr(s.test, "drawn_seed", None) in s.seeds for s in self.sweeps(name).values()
+            )
             inferred &= self.figure(name).draws_one_run
             drawn = ["drawn is the run nearest to the published figures"] if inferred else []
             seeds = [f"seeds from {self.first_seed} on"] if self.first_seed != FIRST_SEED else []
@@ -141,21 +160,28 @@ class Plan(Paths):
     def published_files(self, name: str) -> list[str]:
         """Return the file of published numbers in a list, which is empty if there is none."""
         file, root = published_curves.path(name), Path.cwd()
-        return [(file.relative_to(root) if file.is_relative_to(root) else file).as_posix()] if file else []
+        return (
+            [(file.relative_to(root) if file.is_relative_to(root) else file).as_posix()]
+            if file
+            else []
+        )
 
     def published_file(self, name: str) -> Path | None:
         """Return the file of published numbers, or None."""
         return next(map(Path, self.published_files(name)), None)
 
     def pictures(self, name: str) -> list[str]:
-        """Return the pictures of a figure: PNG and PDF, a comparison if there is one, and a GIF if it is animated."""
+        """Return the pictures of a figure: PNG and PDF, a comparison if there is one, and a GIF
+        if it is animated.
+        """
         animation = [".gif"] if self.figure(name).frames else []
         ends = [".png", ".pdf", *(f"{end}.png" for end in self._endings(name)), *animation]
         return [f"{self.pictures_folder}/{name}{end}" for end in ends]
 
     def _endings(self, name: str) -> list[str]:
-        """Return the suffixes of a figure's further pictures, which are targets too: a comparison with all runs and
-        published numbers, if there are such numbers or the figure draws a single run of a published picture.
+        """Return the suffixes of a figure's further pictures, which are targets too: a comparison
+        with all runs and published numbers, if there are such numbers or the figure draws a single
+        run of a published picture.
         """
         published = any(claim.kind != "ours" for claim in ledger.claims(name))
         one_run = self.figure(name).draws_one_run and published
@@ -163,11 +189,17 @@ class Plan(Paths):
 
     def targets(self, name: str) -> list[str]:
         """Return the target names of a figure: its name, its aliases and its further pictures."""
-        return [name, *ledger.target(name).aliases, *(f"{name}{ending}" for ending in self._endings(name))]
+        return [
+            name,
+            *ledger.target(name).aliases,
+            *(f"{name}{ending}" for ending in self._endings(name)),
+        ]
 
     @staticmethod
     def rules_of(name: str) -> list[str]:
-        """Return the names of rules that the workflow may have for a figure or an alias of this name."""
+        """Return the names of rules that the workflow may have for a figure or an alias of this
+        name.
+        """
         return [name, f"draw_{name}", f"{name}{COMPARED}"]
 
     def outputs(self, kind: str, name: str) -> list[str]:
@@ -175,12 +207,19 @@ class Plan(Paths):
         if kind == "train":
             weights = self.weights_file(*name.split("/")[1:])
             return [weights, *map(str, beside(Path(weights)))]
-        file = {"measure": self.table_file, "judge": self.verdict_file, "draw": self.record_file}[kind]
+        file = {"measure": self.table_file, "judge": self.verdict_file, "draw": self.record_file}[
+            kind
+        ]
         return [file(name), *(self.pictures(name) if kind == "draw" else [])]
 
     def own_files(self, name: str) -> list[str]:
         """Return the files that belong to this figure alone."""
-        return [self.table_file(name), self.verdict_file(name), self.record_file(name), *self.pictures(name)]
+        return [
+            self.table_file(name),
+            self.verdict_file(name),
+            self.record_file(name),
+            *self.pictures(name),
+        ]
 
     def chain(self, name: str) -> list[str]:
         """Return a figure's verdicts and pictures and every result that they depend on."""
@@ -196,7 +235,9 @@ class Plan(Paths):
         """Hash of the constants, code and declared observables behind a table."""
         sweeps = [sweep.plain() for sweep in self.sweeps(name).values()]
         declared, medians = self.declared(name)
-        return digest([sweeps, fingerprint.code("measure", registry.module(name)), declared, list(medians)])
+        return digest(
+            [sweeps, fingerprint.code("measure", registry.module(name)), declared, list(medians)]
+        )
 
     def drawing_fingerprint(self, name: str) -> str:
         """Hash of the code, note and published data behind the pictures."""
@@ -206,7 +247,10 @@ class Plan(Paths):
     def judging_fingerprint(self, name: str) -> str:
         """Hash of the code, bounds and published data behind the verdicts."""
         bounds = [
-            [claim.id, *([bound.plain() for bound in part] for part in (claim.bounds, claim.conditions))]
+            [
+                claim.id,
+                *([bound.plain() for bound in part] for part in (claim.bounds, claim.conditions)),
+            ]
             for claim in self.claims(name)
         ]
         return digest([fingerprint.code("judge"), bounds, self._published_digests(name)])
@@ -216,7 +260,9 @@ class Plan(Paths):
 
     @staticmethod
     def request(resource: str, attempt: int) -> int:
-        """Return the memory (mem_mb) or time (runtime, minutes) that a job requests; doubled at each attempt."""
+        """Return the memory (mem_mb) or time (runtime, minutes) that a job requests; doubled at
+        each attempt.
+        """
         return RESOURCES[resource] * 2 ** (attempt - 1)
 
 
@@ -228,10 +274,18 @@ def requested_figures(words: Iterable[str]) -> list[str]:
 
 
 def check_reach(plan: Plan, names: Collection[str]) -> None:
-    """Raise ConstantError for a changed constant without effect on the named figures; without names, pass."""
+    """Raise ConstantError for a changed constant without effect on the named figures; without
+    names, pass.
+    """
     for model, values in plan.changed.items():
         for constant, value in values.items():
-            others = {**plan.changed, model: {key: other for key, other in values.items() if key != constant}}
+            others = {
+                **plan.changed,
+                model: {key: other for key, other in values.items() if key != constant},
+            }
             without = replace(plan, constants=others)
             if names and all(without.sweeps(name) == plan.sweeps(name) for name in names):
-                raise ConstantError(f"constant {model}.{constant} = {value!r}: changes nothing in {', '.join(names)}")
+                raise ConstantError(
+                    f"constant {model}.{constant} = {value!r}: changes nothing in "
+                    f"{', '.join(names)}"
+                )

@@ -13,8 +13,8 @@ def run(plan: Plan, kind: str, name: str) -> None:
 
     kind : of KINDS; name : a figure, or <figure>/<sweep>/<shard> for a training
 
-    Raises Problem for damaged inputs and for outputs whose place is taken, and ConstantError for a name that is not in
-    the plan.
+    Raises Problem for damaged inputs and for outputs whose place is taken, and ConstantError for a
+    name that is not in the plan.
     """
     if kind == "train" and name not in plan.training_names(name.split("/")[0]):
         raise ConstantError(f"training {name!r}: is not in the plan")

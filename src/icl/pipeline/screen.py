@@ -1,4 +1,5 @@
-"""What the terminal shows of a run: a line for each job and step, the end of a failed job's log, and our last words.
+"""What the terminal shows of a run: a line for each job and step, the end of a failed job's log,
+and our last words.
 
 Everything else is in Snakemake's own log below .snakemake/log.
 """
@@ -36,7 +37,9 @@ class Screen:
             print(line, file=sys.stderr, flush=True)
 
     def shows(self, record: logging.LogRecord) -> bool:
-        """Return whether Snakemake prints a message as it is; prints what is shown of it otherwise."""
+        """Return whether Snakemake prints a message as it is; prints what is shown of it
+        otherwise.
+        """
         text, event = str(record.msg), str(getattr(record, "event", ""))
         self.stopped |= text.startswith(STOPPED)
         if self.ended or not self.runs():
@@ -45,12 +48,18 @@ class Screen:
             return False
         if line := self.brief(event, text, vars(record)):
             print(line, file=sys.stderr, flush=True)
-        return not event and (text.startswith(SHOWN) or (record.levelno > logging.INFO and not line))
+        return not event and (
+            text.startswith(SHOWN) or (record.levelno > logging.INFO and not line)
+        )
 
     @staticmethod
     def brief(event: str, text: str, about: dict[str, Any]) -> str:
-        """Return the line, or the lines of a failed job, that a message becomes; empty if there is none."""
-        if status := re.match(r"RuleException:.*(exit status \d+|died with .*)\.$", text, re.DOTALL):
+        """Return the line, or the lines of a failed job, that a message becomes; empty if there
+        is none.
+        """
+        if status := re.match(
+            r"RuleException:.*(exit status \d+|died with .*)\.$", text, re.DOTALL
+        ):
             return f"a job failed with {status[1]}"
         if event == "progress" and about["done"] < about["total"]:
             return f"{about['done']} of {about['total']} steps done"
@@ -58,7 +67,11 @@ class Screen:
             return f"{time.strftime('%H:%M:%S')} {about['rule_name']} {' '.join(about['wildcards'].values())}".rstrip()
         if event == "job_error":
             logs = [path for path in map(Path, about["log"]) if path.is_file()]
-            lines = [line for path in logs for line in path.read_text(errors="replace").splitlines()[-LINES:]]
+            lines = [
+                line
+                for path in logs
+                for line in path.read_text(errors="replace").splitlines()[-LINES:]
+            ]
             told = f"failed: {about['rule_name']}, with the log {', '.join(map(str, logs)) or '(none)'}, which ends:"
             return "\n  | ".join([told, *lines])
         return ""

@@ -1,7 +1,8 @@
-"""Check that results on disk were made by the current code, constants and data, and from each other.
+"""Check that results on disk were made by the current code, constants and data, and from each
+other.
 
-Every result records its fingerprint (code and constants) and digests of its inputs. A figure is verified if every link
-of this chain holds, from the weights to the picture.
+Every result records its fingerprint (code and constants) and digests of its inputs. A figure is
+verified if every link of this chain holds, from the weights to the picture.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,9 @@ from icl.pipeline.plan import Plan
 
 
 def figures(plan: Plan, names: Iterable[str]) -> Iterator[str]:
-    """One line per broken link in the chains of these figures: the file, what is wrong with it and what to do."""
+    """One line per broken link in the chains of these figures: the file, what is wrong with it
+    and what to do.
+    """
     names = list(names)
     trainings = dict.fromkeys(pair for name in names for pair in plan.shards_of(name))
     parts = [_weights(plan, *pair) for pair in trainings]
@@ -39,7 +42,9 @@ def _need(*paths: str) -> None:
 def _weights(plan: Plan, sweep: str, shard: str) -> Iterator[str]:
     path = plan.weights_file(sweep, shard)
     _need(path)
-    if runs.read_arrays(Path(path))[1].get("fingerprint") != plan.training_fingerprint(plan.shard(sweep, shard)):
+    if runs.read_arrays(Path(path))[1].get("fingerprint") != plan.training_fingerprint(
+        plan.shard(sweep, shard)
+    ):
         yield f"{path}: was trained by other code or constants, or in another arithmetic; {AGAIN}"
 
 
@@ -80,7 +85,9 @@ def _pictures(plan: Plan, name: str) -> Iterator[str]:
             yield f"{picture}: differs from what was drawn; {AGAIN}"
 
 
-def _made_from_table(plan: Plan, name: str, path: str, record: dict[str, object], fingerprint: str) -> Iterator[str]:
+def _made_from_table(
+    plan: Plan, name: str, path: str, record: dict[str, object], fingerprint: str
+) -> Iterator[str]:
     source = Path(plan.table_file(name))
     if (record.get("figure"), record.get("folder")) != (name, plan.folder):
         yield f"{path}: is of {record.get('figure')}, {record.get('folder')}, not of {name}, {plan.folder}; {AGAIN}"

@@ -1,1 +1,3 @@
-"""The output for readers: the command line, verdicts as text, the report for reviewers and the gallery."""
+"""The output for readers: the command line, verdicts as text, the report for reviewers and the
+gallery.
+"""

@@ -1,4 +1,6 @@
-"""A claim with its verdict: what every page says about it, and counts of the statements that claims test."""
+"""A claim with its verdict: what every page says about it, and counts of the statements that
+claims test.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -6,7 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from icl.evidence import ledger, sensitivity
-from icl.evidence.judging import CONTRADICTED, INCONCLUSIVE, NOT_TESTED, OUTCOMES, SUPPORTED, Part, Verdict
+from icl.evidence.judging import (
+    CONTRADICTED,
+    INCONCLUSIVE,
+    NOT_TESTED,
+    OUTCOMES,
+    SUPPORTED,
+    Part,
+    Verdict,
+)
 from icl.evidence.ledger import Claim
 from icl.evidence.significance import EXACT
 from icl.report import history
@@ -27,9 +37,12 @@ LIMITS = {
     "one training": "their runs are sets of prompts of one training",
     "fitted": "a constant of the test was chosen on published numbers",
     "reduced": "the figure was not run at the paper's size, as far as that is known",
-    "fragile": "they flip: for one setting that the paper does not state, one plausible value gives supported and "
-    "another contradicted, on other seeds than the verdict's; out of those whose settings we varied (searched)",
-    "repeated": "a second sample, the same runs with other seeds, gives the same outcome; out of those that have one",
+    "fragile": "they flip: for one setting that the paper does not state, one plausible value "
+    "gives supported and "
+    "another contradicted, on other seeds than the verdict's; out of those whose settings we "
+    "varied (searched)",
+    "repeated": "a second sample, the same runs with other seeds, gives the same outcome; out of "
+    "those that have one",
 }
 QUALITIES = (*LIMITS, *OUT_OF.values())
 Tally = Mapping[tuple[str, str], Sequence[Sequence["Card"]]]
@@ -54,12 +67,16 @@ class Card:
 
     @property
     def outcome(self) -> str:
-        """The outcome; the second sample's, if the number of seeds was doubled after a verdict was known."""
+        """The outcome; the second sample's, if the number of seeds was doubled after a verdict
+        was known.
+        """
         return self.second if self.repeats == "decides" else self.verdict.outcome
 
     @property
     def repeats(self) -> str:
-        """Whether the second sample has the same outcome: yes, no, decides, or a dash if there is none."""
+        """Whether the second sample has the same outcome: yes, no, decides, or a dash if there
+        is none.
+        """
         if not self.second:
             return "–"
         if ledger.target(self.claim.figure).doubled:
@@ -83,7 +100,9 @@ class Card:
 
     @property
     def parts(self) -> Sequence[Part]:
-        """The bounds on the sample that decides, or on the first where the values of the other were not recorded."""
+        """The bounds on the sample that decides, or on the first where the values of the other
+        were not recorded.
+        """
         return self.again if self.again and self.repeats == "decides" else self.verdict.parts
 
     @property
@@ -96,7 +115,8 @@ class Card:
         return "computed" if part.bound.statistic == EXACT else f"{part.runs} {self.claim.unit}"
 
     def labels(self, is_reduced: bool) -> list[str]:
-        """Return the words by which the page finds it: what limits its evidence, and how it is repeated.
+        """Return the words by which the page finds it: what limits its evidence, and how it is
+        repeated.
 
         is_reduced : whether its figure was not run at the paper's size
         """
@@ -116,8 +136,8 @@ def of_record(record: Mapping[str, Any]) -> list[Card]:
 
 
 def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
-    """Return what limits the evidence on a statement, of QUALITIES, whether constants of its claims were searched,
-    and whether it has a second sample, which repeats all its random claims.
+    """Return what limits the evidence on a statement, of QUALITIES, whether constants of its claims
+    were searched, and whether it has a second sample, which repeats all its random claims.
 
     reduced : the figures that were not run at the paper's size
     """
@@ -150,7 +170,9 @@ def worst(cards: Sequence[Card]) -> str:
 
 
 def tally(cards: Sequence[Card], reduced: Collection[str] = ()) -> Tally:
-    """Return the statements of every kind by their outcomes, and the supported ones by what limits their evidence."""
+    """Return the statements of every kind by their outcomes, and the supported ones by what
+    limits their evidence.
+    """
     found: dict[tuple[str, str], list[Sequence[Card]]] = defaultdict(list)
     for (kind, _), tests in by_statement(cards).items():
         outcome = worst(tests)
@@ -160,8 +182,8 @@ def tally(cards: Sequence[Card], reduced: Collection[str] = ()) -> Tally:
 
 
 def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
-    """Return the number of statements per kind and outcome, the qualities of the supported ones, and the claims that
-    are contradicted or that a second sample does not repeat, in Markdown.
+    """Return the number of statements per kind and outcome, the qualities of the supported ones,
+    and the claims that are contradicted or that a second sample does not repeat, in Markdown.
     """
     changed = [card for card in cards if card.second and not card.is_repeated]
     against = [card for card in cards if card.outcome == CONTRADICTED and card.claim.kind != "ours"]

@@ -23,7 +23,9 @@ from icl.pipeline import run, verify
 from icl.pipeline.plan import Plan, check_reach
 
 FAILED, MISUSED = 1, 2
-app = typer.Typer(help=__doc__, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(
+    help=__doc__, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+)
 new = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(new, name="new", help="Add a figure or a paper.")
 
@@ -32,22 +34,38 @@ Scale = Annotated[str, typer.Option(help="paper, workstation, laptop or smoke")]
 Set = Annotated[str, typer.Option("--set", help="other constants: '{model: {constant: value}}'")]
 Variant = Annotated[str, typer.Option(help="the name of the folder for --set")]
 FirstSeed = Annotated[int, typer.Option(help="the first seed of every training")]
-Seeds = Annotated[int, typer.Option(help="the number of seeds of every training; 0: that of the scale")]
+Seeds = Annotated[
+    int, typer.Option(help="the number of seeds of every training; 0: that of the scale")
+]
 Config = Annotated[Any, typer.Option(parser=json.loads, help="the config of the workflow, as JSON")]
 From = Annotated[str, typer.Option("--from", help="measure the first training of this figure")]
 NoTraining = Annotated[bool, typer.Option("--no-training", help="compare estimators on prompts")]
 Version = Annotated[
-    bool, typer.Option("--version", help="print the version", is_eager=True, callback=lambda asked: _version(asked))
+    bool,
+    typer.Option(
+        "--version", help="print the version", is_eager=True, callback=lambda asked: _version(asked)
+    ),
 ]
 Named = Annotated[list[str] | None, typer.Argument(metavar="FIGURE ...", show_default=False)]
 
 
 def planned(
-    scale: str, constants: str, variant: str = "", first_seed: int = FIRST_SEED, seeds: int = 0, names: Any = ()
+    scale: str,
+    constants: str,
+    variant: str = "",
+    first_seed: int = FIRST_SEED,
+    seeds: int = 0,
+    names: Any = (),
 ) -> Plan:
     """Return the plan that the options describe, for the figures of these names."""
     values = plain_yaml.load(constants, f"--set {constants!r}") or {}
-    config = {"scale": scale, "shards": Plan.shards, "variant": variant, "first_seed": first_seed, "seeds": seeds}
+    config = {
+        "scale": scale,
+        "shards": Plan.shards,
+        "variant": variant,
+        "first_seed": first_seed,
+        "seeds": seeds,
+    }
     plan = Plan.of(config | {"constants": values})
     if plan.changed:
         _ = plan.trainings  # names constants without effect
@@ -79,7 +97,12 @@ def list_everything(as_json: AsJson = False) -> None:
 
     figures = registry.figures().items()
     rows = [
-        {"figure": name, "paper": key, "summary": ledger.target(name).summary, "module": registry.file(name)}
+        {
+            "figure": name,
+            "paper": key,
+            "summary": ledger.target(name).summary,
+            "module": registry.file(name),
+        }
         for name, key in figures
     ]
     answer(rows, rendered("list.txt.j2", rows=rows), as_json)
@@ -97,15 +120,22 @@ def show(name: str, scale: Scale = "laptop", constants: Set = "", as_json: AsJso
 
 @app.command()
 def history(claim: Annotated[str, typer.Argument()] = "", as_json: AsJson = False) -> None:
-    """Print what changed in a claim since the first freeze, with its outcomes; without a name, in all claims."""
+    """Print what changed in a claim since the first freeze, with its outcomes; without a name,
+    in all claims.
+    """
     from icl.evidence import history as claims
     from icl.report import history as report
 
     found = claims.read()
     if claim and claim not in found:
-        raise folders.UnknownName(f"claim {claim!r}: has no history; try {folders.near(claim, found)}")
+        raise folders.UnknownName(
+            f"claim {claim!r}: has no history; try {folders.near(claim, found)}"
+        )
     chosen = {claim: found[claim]} if claim else claims.withdrawn() | claims.moved()
-    data = {name: [one.model_dump(exclude_defaults=True) for one in events] for name, events in chosen.items()}
+    data = {
+        name: [one.model_dump(exclude_defaults=True) for one in events]
+        for name, events in chosen.items()
+    }
     answer(data, report.text(chosen), as_json)
 
 
@@ -114,34 +144,61 @@ def verdicts(
     figures: Named = None, scale: Scale = "laptop", constants: Set = "", variant: Variant = "",
     first_seed: FirstSeed = FIRST_SEED, seeds: Seeds = 0, config: Config = None, as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Verify the results on disk; print pictures and verdicts, and the commands that make what is missing."""
+    """Verify the results on disk; print pictures and verdicts, and the commands that make what
+    is missing.
+    """
     from icl.report import cards, compare, gallery, results, wording
 
     names = [ledger.figure_name(word) for word in figures or ()]
-    plan = Plan.of(config) if config else planned(scale, constants, variant, first_seed, seeds, names)
+    plan = (
+        Plan.of(config) if config else planned(scale, constants, variant, first_seed, seeds, names)
+    )
     found = results.on_disk(plan, names or plan.figures)
     judged = {name: cards.of_record(record) for name, record in found.records.items()}
     held = gallery.held(plan, judged)
-    changes = {name: list(compare.changes({name: found.records[name]}, {name: held[name]})) for name in held}
+    changes = {
+        name: list(compare.changes({name: found.records[name]}, {name: held[name]}))
+        for name in held
+    }
     both = [one for part in changes.values() for one in part if one.ours and one.theirs]
     differ = [one for one in both if one.our_outcome != one.their_outcome]
     agreement: dict[str, list[str]] = {}
     for name in judged:
-        said = compare.agreement(changes[name]) if name in held else "has no verdict at this scale and with these seeds"
+        said = (
+            compare.agreement(changes[name])
+            if name in held
+            else "has no verdict at this scale and with these seeds"
+        )
         agreement.setdefault(said, []).append(name)
     text = wording.rendered(
-        "verdicts.txt.j2", plan=plan, judged=judged, names=names, found=found, differ=differ, agreement=agreement,
+        "verdicts.txt.j2",
+        plan=plan,
+        judged=judged,
+        names=names,
+        found=found,
+        differ=differ,
+        agreement=agreement,
         counts=cards.counts([card for of_figure in judged.values() for card in of_figure]),
-    )  # fmt: skip
-    data = {"verdicts": list(found.records.values()), "missing": found.missing, "problems": found.problems}
+    )
+    data = {
+        "verdicts": list(found.records.values()),
+        "missing": found.missing,
+        "problems": found.problems,
+    }
     answer(data, text, as_json, FAILED if found.problems or (names and found.missing) else 0)
 
 
 @app.command()
 def whatif(
-    figure: str, constants: Set = "", scale: Scale = "laptop", variant: Variant = "", as_json: AsJson = False
+    figure: str,
+    constants: Set = "",
+    scale: Scale = "laptop",
+    variant: Variant = "",
+    as_json: AsJson = False,
 ) -> None:
-    """Make a figure with the default constants and those of --set, and print every number and what differs."""
+    """Make a figure with the default constants and those of --set, and print every number and
+    what differs.
+    """
     from icl.report import compare
     from icl.report.whatif import compared, notes
 
@@ -150,12 +207,29 @@ def whatif(
     picture, changes = compared(plan, name)
     differ, said = compare.changed_verdicts(changes), notes(plan, name, changes)
     numbers = [
-        {"claim": one.claim, "default": one.theirs and one.theirs.plain(), "changed": one.ours and one.ours.plain()}
+        {
+            "claim": one.claim,
+            "default": one.theirs and one.theirs.plain(),
+            "changed": one.ours and one.ours.plain(),
+        }
         for one in changes
     ]
-    lines = [f"{claim:10} {outcomes}" for claim, outcomes in differ.items()] or ["no verdict differs"]
-    lines = [f"picture   {picture}", *lines, "", compare.markdown(changes, plan.folder, plan.scale), *said]
-    data = {"picture": str(picture), "command": plan.command(name), "verdicts": differ, "numbers": numbers}
+    lines = [f"{claim:10} {outcomes}" for claim, outcomes in differ.items()] or [
+        "no verdict differs"
+    ]
+    lines = [
+        f"picture   {picture}",
+        *lines,
+        "",
+        compare.markdown(changes, plan.folder, plan.scale),
+        *said,
+    ]
+    data = {
+        "picture": str(picture),
+        "command": plan.command(name),
+        "verdicts": differ,
+        "numbers": numbers,
+    }
     answer(data | {"notes": said}, "\n".join(lines), as_json)
 
 
@@ -172,7 +246,10 @@ def new_paper(key: str, no_training: NoTraining = False) -> None:
     """Add a paper with a working example of a model, a figure and a claim."""
     from icl.report import skeleton
 
-    _written(skeleton.paper(key, training=not no_training), f"{key}_{'estimators' if no_training else 'training'}")
+    _written(
+        skeleton.paper(key, training=not no_training),
+        f"{key}_{'estimators' if no_training else 'training'}",
+    )
 
 
 @new.command()
@@ -181,8 +258,14 @@ def undo() -> None:
     from icl.report import skeleton
 
     paths, left = skeleton.undo()
-    lines = [f"{'restored' if path.exists() else 'removed'} {os.path.relpath(path)}" for path in paths]
-    print("\n".join([*lines, *(f"left     {path} (delete it if you do not need it)" for path in left)]))
+    lines = [
+        f"{'restored' if path.exists() else 'removed'} {os.path.relpath(path)}" for path in paths
+    ]
+    print(
+        "\n".join(
+            [*lines, *(f"left     {path} (delete it if you do not need it)" for path in left)]
+        )
+    )
 
 
 def _written(paths: list[Path], name: str) -> None:
@@ -193,7 +276,9 @@ def _written(paths: list[Path], name: str) -> None:
 
 @app.command()
 def review(figure: str) -> None:
-    """Run the tests of every figure on one, its lint, and look for violations and reasons that its claims need."""
+    """Run the tests of every figure on one, its lint, and look for violations and reasons that
+    its claims need.
+    """
     from icl.evidence import freeze
 
     name = ledger.figure_name(figure)
@@ -202,7 +287,8 @@ def review(figure: str) -> None:
     steps = [pytest, ["ruff", "check", module], ["ruff", "format", "--check", module]]
     steps += [["pytest", "-q", *PAGES]]
     passed = {
-        " ".join(step): not subprocess.run([sys.executable, "-m", *step], check=False).returncode for step in steps
+        " ".join(step): not subprocess.run([sys.executable, "-m", *step], check=False).returncode
+        for step in steps
     }
     advice = f"`python -m tests.planted {ledger.paper_of(name)}`, then `make gallery_text` was run: {' '.join(PAGES)}"
     passed[advice] = passed.pop(" ".join(steps[-1]))
@@ -210,9 +296,14 @@ def review(figure: str) -> None:
     text = violations.read_text(encoding="utf-8") if violations.is_file() else ""
     for what, lacking in (
         (f"a violation in {violations}", [claim for claim in claims if f'"{claim}"' not in text]),
-        ("a reason for a change since the freeze", [claim for claim in freeze.unexplained() if claim in claims]),
+        (
+            "a reason for a change since the freeze",
+            [claim for claim in freeze.unexplained() if claim in claims],
+        ),
     ):
-        passed["; ".join([f"every claim has {what}", *(f"{claim} has none" for claim in lacking)])] = not lacking
+        passed[
+            "; ".join([f"every claim has {what}", *(f"{claim} has none" for claim in lacking)])
+        ] = not lacking
     print("\n".join(f"{'passed' if good else 'FAILED':8}{step}" for step, good in passed.items()))
     raise typer.Exit(0 if all(passed.values()) else FAILED)
 
@@ -234,23 +325,36 @@ def job(kind: str, name: str, config: Config) -> None:
 
 
 @app.command("verify", hidden=True)
-def verify_results(config: Config, everything: Annotated[bool, typer.Option("--all")] = False) -> None:
+def verify_results(
+    config: Config, everything: Annotated[bool, typer.Option("--all")] = False
+) -> None:
     """Check results on disk; with --all, missing figures count as problems."""
     plan = Plan.of(config)
-    names = [name for name in plan.figures if everything or any(Path(path).exists() for path in plan.own_files(name))]
+    names = [
+        name
+        for name in plan.figures
+        if everything or any(Path(path).exists() for path in plan.own_files(name))
+    ]
     problems = list(verify.figures(plan, names))
     print("\n".join([*problems, f"{len(names)} figures checked, {len(problems)} problems"]))
     if everything and not problems:
-        print(f"pictures  {plan.pictures_folder}/\nnext      `make verdicts`, `make compare`, `make report`")
+        print(
+            f"pictures  {plan.pictures_folder}/\nnext      `make verdicts`, `make compare`, `make "
+            f"report`"
+        )
     raise typer.Exit(bool(problems))
 
 
 def _verified(plan: Plan, names: Iterable[str], complete: bool = True) -> Any:
-    """Return the results of these figures; exits if one is damaged, or if one is missing and all must be there."""
+    """Return the results of these figures; exits if one is damaged, or if one is missing and all
+    must be there.
+    """
     from icl.report import results
 
     found = results.on_disk(plan, names)
-    missing = [f"{plan.verdict_file(name)}: is missing; run again" for name in found.missing if complete]
+    missing = [
+        f"{plan.verdict_file(name)}: is missing; run again" for name in found.missing if complete
+    ]
     if problems := [*found.problems, *missing]:
         raise Problem("\n".join(problems))
     return found
@@ -258,7 +362,9 @@ def _verified(plan: Plan, names: Iterable[str], complete: bool = True) -> Any:
 
 @app.command(hidden=True)
 def compare(config: Config, figures: Named = None, against: str = "") -> None:
-    """Print the changes against another results folder, or hold the results at hand against the gallery."""
+    """Print the changes against another results folder, or hold the results at hand against the
+    gallery.
+    """
     from icl.report import compare, gallery, results
 
     plan = Plan.of(config)
@@ -270,9 +376,11 @@ def compare(config: Config, figures: Named = None, against: str = "") -> None:
 
 
 @app.command()
-def arithmetic(against: Annotated[str, typer.Argument(metavar="FILE")] = "", as_json: AsJson = False) -> None:
-    """Print this machine's processor, settings and digests of operations; with a table, an earlier answer in JSON, or a
-    figure of the gallery, name the first operation that differs.
+def arithmetic(
+    against: Annotated[str, typer.Argument(metavar="FILE")] = "", as_json: AsJson = False
+) -> None:
+    """Print this machine's processor, settings and digests of operations; with a table, an earlier
+    answer in JSON, or a figure of the gallery, name the first operation that differs.
     """
     from icl.core import arithmetic, table
     from icl.report import gallery
@@ -290,7 +398,11 @@ def arithmetic(against: Annotated[str, typer.Argument(metavar="FILE")] = "", as_
         raise Problem(f"{against}: records no arithmetic")
     first = arithmetic.first_difference(ours, theirs) if theirs else ""
     lines = [f"{name:30} {value}" for name, value in ours["operations"].items()]
-    lines = [f"{ours['processor']}, {ours['units']}, {ours['threads']} threads", str(ours["settings"]), *lines]
+    lines = [
+        f"{ours['processor']}, {ours['units']}, {ours['threads']} threads",
+        str(ours["settings"]),
+        *lines,
+    ]
     lines += [f"all {arithmetic.digest(ours)}"]
     lines += [f"first differs in: {first}" if first else f"the same as {against}"] if theirs else []
     answer(ours, "\n".join(lines), as_json, FAILED if first else 0)
@@ -298,12 +410,18 @@ def arithmetic(against: Annotated[str, typer.Argument(metavar="FILE")] = "", as_
 
 @app.command(hidden=True)
 def report(config: Config, against: str = "") -> None:
-    """Write the report from the results on disk, with the changes against another results folder if one is named."""
+    """Write the report from the results on disk, with the changes against another results folder
+    if one is named.
+    """
     from icl.report import compare, entries, page, results
 
     plan = Plan.of(config)
     found, path = _verified(plan, plan.figures, complete=False), Path(plan.results, "report.html")
-    changes = compare.changes(found.records, results.of_folder(Path(against), plan.folder)) if against else ()
+    changes = (
+        compare.changes(found.records, results.of_folder(Path(against), plan.folder))
+        if against
+        else ()
+    )
     made = entries.from_disk(plan, found.records, changes)
     write_text(path, page.html(made, "../../", plan.folder, found.missing, against))
     print(f"report    {path}: {len(made)} of {len(plan.figures)} figures")
@@ -331,7 +449,10 @@ PAGES = (
 def name_strays() -> None:
     """Name in one line what lies among the modules but cannot be imported."""
     if strays := [str(path.relative_to(folders.PACKAGE)) for path in folders.strays()]:
-        print(f"not read, because these are no names of modules: {', '.join(map(repr, strays))}", file=sys.stderr)
+        print(
+            f"not read, because these are no names of modules: {', '.join(map(repr, strays))}",
+            file=sys.stderr,
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,4 +1,6 @@
-"""Comparison of two sets of verdicts: which outcomes changed, and which numbers by more than their intervals."""
+"""Comparison of two sets of verdicts: which outcomes changed, and which numbers by more than
+their intervals.
+"""
 
 import math
 from collections import Counter
@@ -10,7 +12,12 @@ from icl.evidence.judging import Part, Verdict
 from icl.evidence.ledger import Bound
 from icl.report.wording import interval, number, table
 
-SAME, WITHIN, BEYOND, UNKNOWN = "the same", "within the intervals", "beyond the intervals", "without an interval"
+SAME, WITHIN, BEYOND, UNKNOWN = (
+    "the same",
+    "within the intervals",
+    "beyond the intervals",
+    "without an interval",
+)
 ADDED, REMOVED = "only in these results", "only in the others"
 KINDS = (SAME, WITHIN, BEYOND, UNKNOWN, ADDED, REMOVED)
 
@@ -31,7 +38,9 @@ class Change(NamedTuple):
         """How the estimates differ, of KINDS; two intervals that touch are within each other."""
         if self.ours is None or self.theirs is None:
             return REMOVED if self.ours is None else ADDED
-        (estimate, low, high), theirs = ((p.estimate, p.low, p.high) for p in (self.ours, self.theirs))
+        (estimate, low, high), theirs = (
+            (p.estimate, p.low, p.high) for p in (self.ours, self.theirs)
+        )
         if (estimate, low, high) == theirs:
             return SAME
         if any(end != end for end in (estimate, low, high, *theirs)):
@@ -40,7 +49,9 @@ class Change(NamedTuple):
 
     @property
     def largest(self) -> float | None:
-        """The largest difference of a run, in the four digits that are stored; None if the runs do not match."""
+        """The largest difference of a run, in the four digits that are stored; None if the runs
+        do not match.
+        """
         ours, theirs = (part.values if part else () for part in (self.ours, self.theirs))
         if not ours or len(ours) != len(theirs):
             return None
@@ -50,8 +61,15 @@ class Change(NamedTuple):
 
     @property
     def is_news(self) -> bool:
-        """Whether it deserves attention: a changed outcome, a number beyond its interval, or an unmatched bound."""
-        return self.our_outcome != self.their_outcome or self.kind in (BEYOND, UNKNOWN, ADDED, REMOVED)
+        """Whether it deserves attention: a changed outcome, a number beyond its interval, or an
+        unmatched bound.
+        """
+        return self.our_outcome != self.their_outcome or self.kind in (
+            BEYOND,
+            UNKNOWN,
+            ADDED,
+            REMOVED,
+        )
 
     @property
     def outcomes(self) -> str:
@@ -59,12 +77,16 @@ class Change(NamedTuple):
         return " → ".join(dict.fromkeys(filter(None, (self.their_outcome, self.our_outcome))))
 
 
-def changes(ours: Mapping[str, Mapping[str, Any]], theirs: Mapping[str, Mapping[str, Any]]) -> Iterator[Change]:
+def changes(
+    ours: Mapping[str, Mapping[str, Any]], theirs: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Change]:
     """Yield the change of every bound in either set; both map figures to verdict files."""
     for figure in dict.fromkeys([*ours, *theirs]):
         here, there = (_bounds(side[figure]) if figure in side else {} for side in (ours, theirs))
         for key in dict.fromkeys([*here, *there]):
-            (our_part, our_outcome), (their_part, their_outcome) = (side.get(key, (None, "")) for side in (here, there))
+            (our_part, our_outcome), (their_part, their_outcome) = (
+                side.get(key, (None, "")) for side in (here, there)
+            )
             yield Change(figure, *key, our_part, their_part, our_outcome, their_outcome)
 
 
@@ -79,15 +101,27 @@ def changed_verdicts(found: Iterable[Change]) -> dict[str, str]:
     return {one.claim: one.outcomes for one in both if one.our_outcome != one.their_outcome}
 
 
-def markdown(found: Iterable[Change], ours: str = "these results", theirs: str = "the others") -> str:
+def markdown(
+    found: Iterable[Change], ours: str = "these results", theirs: str = "the others"
+) -> str:
     """Return the changes as a Markdown table."""
     rows = [
-        [one.figure, one.claim, one.bound.observable, one.bound.words(),
-         *("-" if part is None else interval(part) for part in (one.ours, one.theirs)), one.kind, number(one.largest),
-         one.outcomes]
+        [
+            one.figure,
+            one.claim,
+            one.bound.observable,
+            one.bound.words(),
+            *("-" if part is None else interval(part) for part in (one.ours, one.theirs)),
+            one.kind,
+            number(one.largest),
+            one.outcomes,
+        ]
         for one in found
-    ]  # fmt: skip
-    return table(["figure", "claim", "observable", "claimed", ours, theirs, "change", "of a run", "verdict"], rows)
+    ]
+    return table(
+        ["figure", "claim", "observable", "claimed", ours, theirs, "change", "of a run", "verdict"],
+        rows,
+    )
 
 
 def summary(found: Iterable[Change]) -> str:
@@ -95,7 +129,9 @@ def summary(found: Iterable[Change]) -> str:
     found = list(found)
     counts = Counter(change.kind for change in found)
     words = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])
-    head = f"{len(found)} numbers: {words or 'none'}. {len(changed_verdicts(found))} verdicts changed."
+    head = (
+        f"{len(found)} numbers: {words or 'none'}. {len(changed_verdicts(found))} verdicts changed."
+    )
     news = [change for change in found if change.is_news]
     return f"{head}\n\n{markdown(news)}" if news else head
 
@@ -108,7 +144,9 @@ def agreement(found: Collection[Change]) -> str:
 
 
 def beside(ours: Mapping[str, Mapping[str, Any]], gallery: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return every bound of our figures beside the gallery's, whether all numbers are identical, and both machines."""
+    """Return every bound of our figures beside the gallery's, whether all numbers are identical,
+    and both machines.
+    """
     parts = []
     for name, record in ours.items():
         if name not in gallery:
@@ -116,13 +154,17 @@ def beside(ours: Mapping[str, Mapping[str, Any]], gallery: Mapping[str, Mapping[
             continue
         found = list(changes({name: record}, {name: gallery[name]}))
         said = agreement(found)
-        machines = _machines(*(side.get("about", {}).get("arithmetic") for side in (record, gallery[name])))
+        machines = _machines(
+            *(side.get("about", {}).get("arithmetic") for side in (record, gallery[name]))
+        )
         parts.append(f"{name}: {said}\n\n{markdown(found, 'here', 'gallery')}\n\n{machines}")
     return "\n\n".join(parts) or "no figure is at hand: name one with FIGURE"
 
 
 def _machines(ours: Mapping[str, Any] | None, theirs: Mapping[str, Any] | None) -> str:
-    names = [f"{one['processor']} ({one['units']})" if one else "not recorded" for one in (ours, theirs)]
+    names = [
+        f"{one['processor']} ({one['units']})" if one else "not recorded" for one in (ours, theirs)
+    ]
     line = f"processor   here {names[0]}, gallery {names[1]}"
     if not ours or not theirs:
         return line

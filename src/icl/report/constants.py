@@ -13,19 +13,29 @@ from icl.pipeline.plan import Plan
 
 
 def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
-    """Return the constants of a figure's trainings and tests: name, letter, grade, source, model, and values.
+    """Return the constants of a figure's trainings and tests: name, letter, grade, source, model,
+    and values.
 
-    values : value -> the trainings that use it; all values that a sweep varies are one. A constant is graded as changed
-        if the user has set it, and as reduced if its value differs from that at the paper scale.
+    values : value -> the trainings that use it; all values that a sweep varies are one. A constant
+        is graded as changed if the user has set it, and as reduced if its value differs from that
+        at the paper scale.
     source : it explains the default, which is appended if another value is used
     """
-    default, paper = (figures.sweeps(name, scale, {}, plan.first_seed) for scale in (plan.scale, SCALES[0]))
+    default, paper = (
+        figures.sweeps(name, scale, {}, plan.first_seed) for scale in (plan.scale, SCALES[0])
+    )
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for sweep in plan.sweeps(name).values():
-        default_of = {f.name: shown(f.default) for part in (sweep.configs[0], sweep.test) for f in fields(part)}
+        default_of = {
+            f.name: shown(f.default)
+            for part in (sweep.configs[0], sweep.test)
+            for f in fields(part)
+        }
         for row in (*sweep.configs[0].graded(), *sweep.test.graded()):
             constant = row["name"]
-            known = found.setdefault((sweep.model.name, constant), {**row, "model": sweep.model.name, "values": {}})
+            known = found.setdefault(
+                (sweep.model.name, constant), {**row, "model": sweep.model.name, "values": {}}
+            )
             text = ", ".join(map(shown, sweep.varied(constant))) or shown(row["value"])
             known["values"].setdefault(text, []).append(sweep.name)
             if text != default_of[constant]:
@@ -38,7 +48,9 @@ def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
 
 def values(sweep: Sweep, constant: str) -> set[Any]:
     """Return the values of a constant in a sweep's runs and its test."""
-    return {getattr(part, constant) for part in (*sweep.configs, sweep.test) if hasattr(part, constant)}
+    return {
+        getattr(part, constant) for part in (*sweep.configs, sweep.test) if hasattr(part, constant)
+    }
 
 
 def shown(value: Any) -> str:
@@ -53,10 +65,11 @@ def in_use(plan: Plan, figure: str, search: Search) -> set[Any]:
 
 
 def decisive_change(claim: str) -> tuple[Search, Any, str] | None:
-    """Return a constant, a value that changes the outcome, and the outcome there; None if no search found one.
+    """Return a constant, a value that changes the outcome, and the outcome there; None if no search
+    found one.
 
-    First choice is a constant that turns support into contradiction, then a value that the figures do not rule out.
-    Alternatives that a search tried but the model does not offer are left out.
+    First choice is a constant that turns support into contradiction, then a value that the figures
+    do not rule out. Alternatives that a search tried but the model does not offer are left out.
     """
     changes = [
         (search, value, outcome)
@@ -64,10 +77,14 @@ def decisive_change(claim: str) -> tuple[Search, Any, str] | None:
         for value, outcome in search.outcomes
         if outcome != dict(search.outcomes)[search.chosen] and _is_offered(search, value)
     ]
-    return min(changes, key=lambda one: (not one[0].is_decisive, one[1] in one[0].ruled_out), default=None)
+    return min(
+        changes, key=lambda one: (not one[0].is_decisive, one[1] in one[0].ruled_out), default=None
+    )
 
 
 def _is_offered(search: Search, value: Any) -> bool:
     model = registry.model(search.model)
     known = [field for part in (model.config, model.evaluation) for field in fields(part)]
-    return any(field.metadata["constant"].admits(value) for field in known if field.name == search.constant)
+    return any(
+        field.metadata["constant"].admits(value) for field in known if field.name == search.constant
+    )

@@ -1,4 +1,6 @@
-"""The places of an interval, its bound and the single runs in a drawing, which the template makes."""
+"""The places of an interval, its bound and the single runs in a drawing, which the template
+makes.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,7 +14,8 @@ WIDTH, EDGE = 300, 10
 class Drawing(NamedTuple):
     """The map from values to pixels from the left, and what it shows.
 
-    inside : left and right end of the range inside the bound; ends : finite ends with the side of their labels
+    inside : left and right end of the range inside the bound; ends : finite ends with the side of
+        their labels
     runs : values of single runs
     """
 
@@ -27,25 +30,46 @@ def drawing(part: Part) -> Drawing | None:
     """Return the drawing of a part; None without an estimate."""
     if not math.isfinite(part.estimate):
         return None
-    least, most, runs = part.bound.at_least, part.bound.at_most, [value for value in part.values if value is not None]
+    least, most, runs = (
+        part.bound.at_least,
+        part.bound.at_most,
+        [value for value in part.values if value is not None],
+    )
     ends = [end for end in (least, most) if math.isfinite(end)]
-    others = [part.low, part.high, part.estimate if part.bound.equals is None else part.bound.equals]
-    place, is_logarithmic = axis([part.estimate, *runs, *ends, *(value for value in others if math.isfinite(value))])
+    others = [
+        part.low,
+        part.high,
+        part.estimate if part.bound.equals is None else part.bound.equals,
+    ]
+    place, is_logarithmic = axis(
+        [part.estimate, *runs, *ends, *(value for value in others if math.isfinite(value))]
+    )
     left = EDGE / 2 if math.isinf(least) else place(least)
     right = WIDTH - EDGE / 2 if math.isinf(most) else place(most)
-    sides = ["start" if place(end) < 30 else "end" if place(end) > WIDTH - 30 else "middle" for end in ends]
+    sides = [
+        "start" if place(end) < 30 else "end" if place(end) > WIDTH - 30 else "middle"
+        for end in ends
+    ]
     if len(ends) == 2 and right - left < 60:
         sides = ["end", "start"]
-    return Drawing(place, is_logarithmic, (left, max(right, left + 1)), list(zip(ends, sides, strict=True)), runs)
+    return Drawing(
+        place,
+        is_logarithmic,
+        (left, max(right, left + 1)),
+        list(zip(ends, sides, strict=True)),
+        runs,
+    )
 
 
 def axis(values: Sequence[float]) -> tuple[Callable[[float], float], bool]:
-    """Return the map from values to pixels from the left, for an axis with all of these; whether the axis is
-    logarithmic: the values are positive and span a factor of 100.
+    """Return the map from values to pixels from the left, for an axis with all of these; whether
+    the axis is logarithmic: the values are positive and span a factor of 100.
     """
     logarithmic = min(values) > 0 and max(values) >= 100 * min(values)
     scaled: Callable[[float], float] = math.log10 if logarithmic else float
     low, high = scaled(min(values)), scaled(max(values))
     room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
     low, high = low - room, high + room
-    return (lambda value: EDGE + (scaled(value) - low) / (high - low) * (WIDTH - 2 * EDGE)), logarithmic
+    return (
+        lambda value: EDGE + (scaled(value) - low) / (high - low) * (WIDTH - 2 * EDGE)
+    ), logarithmic

@@ -1,4 +1,6 @@
-"""The figures of the report with their results, from a plan's results on disk or from the gallery's files."""
+"""The figures of the report with their results, from a plan's results on disk or from the
+gallery's files.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +23,8 @@ class Entry:
     """A figure with its results at one scale.
 
     pictures : ending of the file's name, such as "_compared" -> the file
-    costs, distances, diverged, about : see `icl.report.costs.of_figure` and `icl.jobs.judge`; table : its SHA-256
+    costs, distances, diverged, about : see `icl.report.costs.of_figure` and `icl.jobs.judge`; table
+        : its SHA-256
     """
 
     name: str
@@ -47,15 +50,23 @@ class Entry:
     @property
     def command(self) -> str:
         """The command that makes it."""
-        made = f"make {self.name}" + (f" SCALE={self.plan.scale}" if self.plan.scale != "laptop" else "")
+        made = f"make {self.name}" + (
+            f" SCALE={self.plan.scale}" if self.plan.scale != "laptop" else ""
+        )
         if self.plan.folder == self.plan.scale:
             return made
         command = self.plan.command(self.name)
-        return command if self.plan.changed else f"make {self.name} SNAKEMAKE_ARGS='{command.split(' ', 2)[2]}'"
+        return (
+            command
+            if self.plan.changed
+            else f"make {self.name} SNAKEMAKE_ARGS='{command.split(' ', 2)[2]}'"
+        )
 
     @property
     def note(self) -> str:
-        """The scale, and what is smaller than in the paper: "reduced, our value / the paper's: steps 4500 / 500000"."""
+        """The scale, and what is smaller than in the paper: "reduced, our value / the paper's:
+        steps 4500 / 500000".
+        """
         return self.plan.note(self.name).compared
 
     def pictured(self, end: str) -> str:
@@ -69,31 +80,44 @@ class Entry:
 
     @property
     def agreement(self) -> str:
-        """The fidelity: per unit, the median distance from the published numbers in the farthest panel, and the
-        largest of all points.
+        """The fidelity: per unit, the median distance from the published numbers in the farthest
+        panel, and the largest of all points.
 
-        A factor on logarithmic panels, a difference on linear ones, angle and magnitude in a scatter; else empty.
+        A factor on logarithmic panels, a difference on linear ones, angle and magnitude in a
+        scatter; else empty.
         """
         units = {"log10 ratio": "factor", "absolute difference": "difference"}
         found: dict[str, list[tuple[float, float]]] = {}
         for row in self.distances:
             if row["median"] is not None:
-                found.setdefault(units.get(row["unit"], row["unit"]), []).append((row["median"], row["maximum"]))
+                found.setdefault(units.get(row["unit"], row["unit"]), []).append(
+                    (row["median"], row["maximum"])
+                )
         texts = []
         for unit, pairs in found.items():
-            median, most = (10 ** max(of) if unit == "factor" else max(of) for of in zip(*pairs, strict=True))
+            median, most = (
+                10 ** max(of) if unit == "factor" else max(of) for of in zip(*pairs, strict=True)
+            )
             texts.append(f"{unit} {median:.2g} (at most {most:.2g})")
         return ", ".join(texts)
 
 
 def _cards(
-    plan: Plan, name: str, verdicts: Iterable[Mapping[str, Any]], second: gallery.Second, changes: Iterable[Change] = ()
+    plan: Plan,
+    name: str,
+    verdicts: Iterable[Mapping[str, Any]],
+    second: gallery.Second,
+    changes: Iterable[Change] = (),
 ) -> list[Card]:
-    """Return a card per claim with a verdict, or that is not tested because it is judged at the paper scale only.
+    """Return a card per claim with a verdict, or that is not tested because it is judged at the
+    paper scale only.
 
     verdicts : as plain data, with their date if it is known
     """
-    judged, made = {line["claim"]: (Verdict.read(line), line.get("date", "")) for line in verdicts}, []
+    judged, made = (
+        {line["claim"]: (Verdict.read(line), line.get("date", "")) for line in verdicts},
+        [],
+    )
     for claim in ledger.claims(name):
         if claim.id in judged or ("paper" in claim.scales and plan.scale not in claim.scales):
             verdict, day = judged.get(claim.id, (Verdict(claim.id, plan.scale, NOT_TESTED, ()), ""))
@@ -106,12 +130,24 @@ def _cards(
 
 def _pictures(plan: Plan, name: str, folder: Path) -> dict[str, Path]:
     names = [Path(path).name for path in plan.pictures(name) if path.endswith((".png", ".gif"))]
-    return {re.sub(rf"^{name}|\.png$", "", one): folder / one for one in names if (folder / one).is_file()}
+    return {
+        re.sub(rf"^{name}|\.png$", "", one): folder / one
+        for one in names
+        if (folder / one).is_file()
+    }
 
 
-def from_disk(plan: Plan, records: Mapping[str, Record], changes: Iterable[Change] = ()) -> list[Entry]:
-    """Return the entries of verified results, with the changes of their claims against other results."""
-    made, changes, second = [], list(changes), gallery.second_samples() if plan.folder == plan.scale else {}
+def from_disk(
+    plan: Plan, records: Mapping[str, Record], changes: Iterable[Change] = ()
+) -> list[Entry]:
+    """Return the entries of verified results, with the changes of their claims against other
+    results.
+    """
+    made, changes, second = (
+        [],
+        list(changes),
+        gallery.second_samples() if plan.folder == plan.scale else {},
+    )
     for name, record in records.items():
         cards = _cards(plan, name, record["verdicts"], second, changes)
         pictures = _pictures(plan, name, Path(plan.pictures_folder))
@@ -135,6 +171,10 @@ def from_gallery() -> list[Entry]:
             seeds = known.get("seeds", 0)
             plan = plans.setdefault((scale, seeds), Plan(scale, seeds=seeds))
             cards = _cards(plan, name, verdicts, second)
-            others = {key: known[key] for key in ("costs", "distances", "diverged", "about") if key in known}
+            others = {
+                key: known[key]
+                for key in ("costs", "distances", "diverged", "about")
+                if key in known
+            }
             made.append(Entry(name, plan, cards, _pictures(plan, name, gallery.FOLDER), **others))
     return made

@@ -1,4 +1,6 @@
-"""The formula of a claim, LaTeX without dollar signs, as MathML, which browsers show without a library."""
+"""The formula of a claim, LaTeX without dollar signs, as MathML, which browsers show without a
+library.
+"""
 
 import re
 from xml.etree import ElementTree
@@ -7,11 +9,15 @@ from icl.core.config import ConstantError
 
 
 class FormulaError(ConstantError):
-    """A formula that is not valid LaTeX, or has a command without a MathML equivalent; the message names it."""
+    """A formula that is not valid LaTeX, or has a command without a MathML equivalent; the
+    message names it.
+    """
 
 
 def mathml(latex: str) -> str:
-    """Return the formula as MathML; raises FormulaError for unmatched braces, an unknown command, or a dollar sign."""
+    """Return the formula as MathML; raises FormulaError for unmatched braces, an unknown
+    command, or a dollar sign.
+    """
     from latex2mathml.converter import convert
 
     braces = re.sub(r"[^{}]", "", re.sub(r"\\[{}]", "", latex))

@@ -1,7 +1,8 @@
-"""The gallery's files: verdicts.jsonl, one line per verdict, and figures.jsonl, one line per figure and scale.
+"""The gallery's files: verdicts.jsonl, one line per verdict, and figures.jsonl, one line per figure
+and scale.
 
-A figure is shown at the largest scale at which it was run. A verdict whose first seed is not the default one belongs to
-a second sample.
+A figure is shown at the largest scale at which it was run. A verdict whose first seed is not the
+default one belongs to a second sample.
 """
 
 import json
@@ -30,19 +31,32 @@ Second = Mapping[tuple[str, str], Verdict]
 
 def read(path: Path) -> list[dict[str, Any]]:
     """Return the lines of one of the two files; none if it is missing."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+    return (
+        [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if path.is_file()
+        else []
+    )
 
 
 def write(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Write one of the two files, in the order of figures, scales, seeds and claims; unknown figures are left out."""
+    """Write one of the two files, in the order of figures, scales, seeds and claims; unknown
+    figures are left out.
+    """
     figures, claims = list(Plan(SCALES[0]).figures), list(ledger.all_claims())
 
     def place(line: Mapping[str, Any]) -> tuple[int, ...]:
         claim = claims.index(line["claim"]) if "claim" in line else 0
-        return figures.index(line["figure"]), SCALES.index(line["scale"]), line.get("first_seed", 0), claim
+        return (
+            figures.index(line["figure"]),
+            SCALES.index(line["scale"]),
+            line.get("first_seed", 0),
+            claim,
+        )
 
     kept = sorted((line for line in lines if line["figure"] in figures), key=place)
-    write_text(path, "".join(f"{json.dumps(line, ensure_ascii=False, allow_nan=False)}\n" for line in kept))
+    write_text(
+        path, "".join(f"{json.dumps(line, ensure_ascii=False, allow_nan=False)}\n" for line in kept)
+    )
 
 
 def is_current(line: Mapping[str, Any]) -> bool:
@@ -64,35 +78,55 @@ def is_current(line: Mapping[str, Any]) -> bool:
 
 
 def second_samples() -> Second:
-    """Return the verdicts on claims with random runs on other seeds; other scales repeat nothing."""
+    """Return the verdicts on claims with random runs on other seeds; other scales repeat
+    nothing.
+    """
     random = {claim.id for claim in ledger.all_claims().values() if not claim.is_computed}
-    lines = [line for line in read(VERDICTS) if line["first_seed"] != FIRST_SEED and line["claim"] in random]
+    lines = [
+        line
+        for line in read(VERDICTS)
+        if line["first_seed"] != FIRST_SEED and line["claim"] in random
+    ]
     return {(line["claim"], line["scale"]): Verdict.read(line) for line in lines}
 
 
 def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:
-    """Return the gallery's verdicts on these figures at the plan's scale and first seed, and how they were made."""
+    """Return the gallery's verdicts on these figures at the plan's scale and first seed, and how
+    they were made.
+    """
     if plan.changed:
         return {}
-    kept = [line for path in (VERDICTS, FIGURES) for line in read(path) if line["scale"] == plan.scale]
+    kept = [
+        line for path in (VERDICTS, FIGURES) for line in read(path) if line["scale"] == plan.scale
+    ]
     abouts = {line["figure"]: line["about"] for line in kept if "about" in line}
     found: dict[str, Record] = {}
     for name in names:
-        lines = [line for line in kept if line["figure"] == name and line.get("first_seed") == plan.first_seed]
+        lines = [
+            line
+            for line in kept
+            if line["figure"] == name and line.get("first_seed") == plan.first_seed
+        ]
         if judged := [line for line in lines if line["parts"]]:
-            found[name] = {"verdicts": judged, "about": abouts.get(name, {}) if plan.first_seed == FIRST_SEED else {}}
+            found[name] = {
+                "verdicts": judged,
+                "about": abouts.get(name, {}) if plan.first_seed == FIRST_SEED else {},
+            }
     return found
 
 
 def shown_scale(lines: Iterable[Mapping[str, Any]]) -> str:
-    """Return the largest scale among a figure's verdicts, or among its other lines if it has no claim."""
+    """Return the largest scale among a figure's verdicts, or among its other lines if it has no
+    claim.
+    """
     lines = list(lines)
     judged = [line for line in lines if line.get("first_seed") == FIRST_SEED] or lines
     return min((line["scale"] for line in judged), key=SCALES.index)
 
 
 def expected_costs(plan: Plan, names: Iterable[str]) -> tuple[float, list[str]]:
-    """Return the CPU seconds of all jobs of these figures, and the figures whose costs the gallery does not have.
+    """Return the CPU seconds of all jobs of these figures, and the figures whose costs the gallery
+    does not have.
 
     Trainings take as long per run as in the gallery, and all other jobs as long as there.
     """
@@ -105,19 +139,29 @@ def expected_costs(plan: Plan, names: Iterable[str]) -> tuple[float, list[str]]:
             continue
         line, ours = known[name, size], plan.sweeps(name)
         theirs = Plan(size, seeds=line.get("seeds") or 0).sweeps(name)
-        more = {f"{costs.TRAINING}{key}": len(one.configs) / len(theirs[key].configs) for key, one in ours.items()}
-        measured.append({job: [cost[0] * more.get(job, 1.0)] for job, cost in line["costs"].items()})
+        more = {
+            f"{costs.TRAINING}{key}": len(one.configs) / len(theirs[key].configs)
+            for key, one in ours.items()
+        }
+        measured.append(
+            {job: [cost[0] * more.get(job, 1.0)] for job, cost in line["costs"].items()}
+        )
     return costs.total(measured)[0], unknown
 
 
 def update(plan: Plan, records: Mapping[str, Record]) -> None:
     """Put these figures' verdicts, costs, distances and pictures into the gallery.
 
-    Only the default first seed changes more than verdicts, and pictures only at a figure's largest scale.
+    Only the default first seed changes more than verdicts, and pictures only at a figure's largest
+    scale.
     """
     replaced = [(name, plan.scale, plan.first_seed) for name in records]
     verdicts = [line for line in read(VERDICTS) if is_current(line)]
-    verdicts = [line for line in verdicts if (line["figure"], line["scale"], line["first_seed"]) not in replaced]
+    verdicts = [
+        line
+        for line in verdicts
+        if (line["figure"], line["scale"], line["first_seed"]) not in replaced
+    ]
     for name, record in records.items():
         about = {"figure": name, "first_seed": plan.first_seed, "date": date.today().isoformat()}
         verdicts += [about | verdict for verdict in record["verdicts"]]
@@ -132,7 +176,10 @@ def update(plan: Plan, records: Mapping[str, Record]) -> None:
         kept[name, plan.scale] = about | {"costs": measured, **of_record}
     write(FIGURES, kept.values())
     for name in records:
-        if shown_scale(line for line in (*verdicts, *kept.values()) if line["figure"] == name) == plan.scale:
+        if (
+            shown_scale(line for line in (*verdicts, *kept.values()) if line["figure"] == name)
+            == plan.scale
+        ):
             for picture in map(Path, plan.pictures(name)):
                 if picture.suffix == ".png":
                     few_colours(picture, 256).save(FOLDER / picture.name, optimize=True)
@@ -141,6 +188,10 @@ def update(plan: Plan, records: Mapping[str, Record]) -> None:
 
 
 def few_colours(picture: Path, count: int) -> Image.Image:
-    """Return the picture in a palette of `count` colours, chosen so that white stays white; much smaller as a file."""
+    """Return the picture in a palette of `count` colours, chosen so that white stays white; much
+    smaller as a file.
+    """
     with Image.open(picture) as image:
-        return image.convert("RGB").quantize(count, Image.Quantize.MEDIANCUT, kmeans=2, dither=Image.Dither.NONE)
+        return image.convert("RGB").quantize(
+            count, Image.Quantize.MEDIANCUT, kmeans=2, dither=Image.Dither.NONE
+        )

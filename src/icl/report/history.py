@@ -1,4 +1,6 @@
-"""The history of the claims as text: every change since the first freeze, and the withdrawn claims."""
+"""The history of the claims as text: every change since the first freeze, and the withdrawn
+claims.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +25,9 @@ def text(claims: Mapping[str, Sequence[Event]]) -> str:
 
 
 def page() -> str:
-    """Return the page of the gallery: withdrawn claims, and those whose bounds or outcomes changed."""
+    """Return the page of the gallery: withdrawn claims, and those whose bounds or outcomes
+    changed.
+    """
     why, gone = reasons(), history.withdrawn()
     rows = [
         (name, _kind(events), history.bounds(events), _said(events), events[-1].date, why[name])
@@ -42,7 +46,9 @@ def page() -> str:
         for name, events in history.moved().items()
     ]
     counted = ", ".join(f"{count} {outcome}" for outcome, count in totals.most_common())
-    return rendered("history.md.j2", withdrawn=_safe(rows), totals=counted, moved=_safe(moved), table=table)
+    return rendered(
+        "history.md.j2", withdrawn=_safe(rows), totals=counted, moved=_safe(moved), table=table
+    )
 
 
 def _safe(rows: Iterable[Sequence[str]]) -> list[list[str]]:
@@ -51,9 +57,15 @@ def _safe(rows: Iterable[Sequence[str]]) -> list[list[str]]:
 
 
 def line(claim: str) -> str:
-    """Return the first and last outcomes of a claim and the dates of its changes; empty if nothing changed."""
+    """Return the first and last outcomes of a claim and the dates of its changes; empty if
+    nothing changed.
+    """
     events = history.moved().get(claim)
-    return f"first {_outcome(events, last=False)}, now {_said(events)}; {_changes(events)}" if events else ""
+    return (
+        f"first {_outcome(events, last=False)}, now {_said(events)}; {_changes(events)}"
+        if events
+        else ""
+    )
 
 
 def first_freeze() -> tuple[str, str]:
@@ -62,14 +74,18 @@ def first_freeze() -> tuple[str, str]:
 
 
 def sums() -> str:
-    """Return how many claims were withdrawn or changed since the first freeze, and how their outcomes turned."""
+    """Return how many claims were withdrawn or changed since the first freeze, and how their
+    outcomes turned.
+    """
     gone, moved = history.withdrawn(), history.moved()
     turned = Counter(
         f"{before} to {after}"
         for events in moved.values()
         if (before := _outcome(events, last=False)) != (after := _outcome(events))
     )
-    parts = Counter(part for events in moved.values() for part in PARTS if len(_parts(events, part)) > 1)
+    parts = Counter(
+        part for events in moved.values() for part in PARTS if len(_parts(events, part)) > 1
+    )
     return rendered(
         "changes.txt.j2",
         gone=gone,
@@ -82,7 +98,9 @@ def sums() -> str:
 
 
 def _outcome(events: Sequence[Event], last: bool = True) -> str:
-    """Return an outcome on the first sample at the laptop scale, or else on the first sample judged."""
+    """Return an outcome on the first sample at the laptop scale, or else on the first sample
+    judged.
+    """
     found = history.outcomes(events, last)
     return found.get(SAMPLE) or next(iter(found.values()), "not judged")
 
@@ -102,9 +120,13 @@ def _kind(events: Sequence[Event]) -> str:
 def _changes(events: Sequence[Event]) -> str:
     """Return the dates on which kind, bounds or conditions changed after the freeze."""
     dates = {
-        part: dict.fromkeys(event.date for event in events[1:] if getattr(event, part) is not None) for part in PARTS
+        part: dict.fromkeys(event.date for event in events[1:] if getattr(event, part) is not None)
+        for part in PARTS
     }
-    return "; ".join(f"{part} {', '.join(days)}" for part, days in dates.items() if days) or "outcome only"
+    return (
+        "; ".join(f"{part} {', '.join(days)}" for part, days in dates.items() if days)
+        or "outcome only"
+    )
 
 
 def _parts(events: Sequence[Event], part: str) -> list[str]:

@@ -1,4 +1,6 @@
-"""The pages made from entries: the report in one HTML file, the gallery for GitHub, and the section of README.md."""
+"""The pages made from entries: the report in one HTML file, the gallery for GitHub, and the
+section of README.md.
+"""
 
 import base64
 import io
@@ -18,7 +20,17 @@ from icl.evidence import ledger
 from icl.evidence.judging import OUTCOMES
 from icl.evidence.ledger import Claim, Ledger
 from icl.report import constants, costs, formulas, history
-from icl.report.cards import KINDS, LIMITS, OUT_OF, WORST_FIRST, Card, by_statement, counts, tally, worst
+from icl.report.cards import (
+    KINDS,
+    LIMITS,
+    OUT_OF,
+    WORST_FIRST,
+    Card,
+    by_statement,
+    counts,
+    tally,
+    worst,
+)
 from icl.report.drawing import drawing
 from icl.report.entries import Entry, from_gallery
 from icl.report.gallery import FOLDER, few_colours
@@ -37,7 +49,12 @@ class Section(NamedTuple):
 
     def of_kind(self, kind: str) -> list[tuple[Entry, Card]]:
         """Return the figures and claims of one kind."""
-        return [(entry, card) for entry in self.entries for card in entry.cards if card.claim.kind == kind]
+        return [
+            (entry, card)
+            for entry in self.entries
+            for card in entry.cards
+            if card.claim.kind == kind
+        ]
 
     def statements(self, kind: str) -> list[list[tuple[Entry, Card]]]:
         """Return the figures and claims of one kind, those of one statement together."""
@@ -53,46 +70,102 @@ class Section(NamedTuple):
     def links(self) -> dict[str, str]:
         """arXiv number -> address, of the references of the paper."""
         text = REFERENCES.read_text(encoding="utf-8") if REFERENCES.is_file() else ""
-        found = dict(re.findall(r"^@\w+\{(\w+),.*?^\s*eprint\s*=\s*\{([^}]*)\}", text, re.MULTILINE | re.DOTALL))
-        return {found[key]: f"https://arxiv.org/abs/{found[key]}" for key in self.paper.cite if key in found}
+        found = dict(
+            re.findall(
+                r"^@\w+\{(\w+),.*?^\s*eprint\s*=\s*\{([^}]*)\}", text, re.MULTILINE | re.DOTALL
+            )
+        )
+        return {
+            found[key]: f"https://arxiv.org/abs/{found[key]}"
+            for key in self.paper.cite
+            if key in found
+        }
 
 
 def sections(entries: Sequence[Entry]) -> list[Section]:
     """Return the papers of these figures, in their order."""
-    made = [Section(paper, [one for one in entries if one.name in paper.figures]) for paper in ledger.papers()]
+    made = [
+        Section(paper, [one for one in entries if one.name in paper.figures])
+        for paper in ledger.papers()
+    ]
     return [section for section in made if section.entries]
 
 
-def html(entries: Sequence[Entry], root: str, folder: str = "", missing: Sequence[str] = (), against: str = "") -> str:
+def html(
+    entries: Sequence[Entry],
+    root: str,
+    folder: str = "",
+    missing: Sequence[str] = (),
+    against: str = "",
+) -> str:
     """Return the report as one HTML file that loads no other; equal entries give equal bytes.
 
-    root : the way from the page to the root of the repository; folder : of the results, empty for the gallery
-    missing : figures that are not made; against : the name of other results that it is compared with, if any
+    root : the way from the page to the root of the repository; folder : of the results, empty for
+        the gallery
+    missing : figures that are not made; against : the name of other results that it is compared
+        with, if any
     """
     cards = [card for entry in entries for card in entry.cards]
-    labels = Counter(label for entry in entries for card in entry.cards for label in card.labels(entry.is_reduced))
+    labels = Counter(
+        label
+        for entry in entries
+        for card in entry.cards
+        for label in card.labels(entry.is_reduced)
+    )
     versions = {
-        ", ".join(f"{name} {version}" for name, version in {"python": one["python"], **one["versions"]}.items())
+        ", ".join(
+            f"{name} {version}"
+            for name, version in {"python": one["python"], **one["versions"]}.items()
+        )
         for one in (entry.about for entry in entries)
         if one
     }
     memory = max((cost[1] for entry in entries for cost in entry.costs.values()), default=0)
-    style, script = (Markup((files("icl.report") / "templates" / f"report.{end}").read_text()) for end in ("css", "js"))
+    style, script = (
+        Markup((files("icl.report") / "templates" / f"report.{end}").read_text())
+        for end in ("css", "js")
+    )
     return rendered(
-        "report.html.j2", papers=sections(entries), entries=entries, missing=missing, root=root, folder=folder,
-        against=against, outcomes=WORST_FIRST, all_outcomes=list(OUTCOMES), drawing=drawing, brief=brief,
-        picture=compact, formula=lambda latex: Markup(formulas.mathml(latex)), constants=constants,
-        style=style, script=script, cards=cards, kinds=KINDS, limits=LIMITS, out_of=OUT_OF, worst=worst, names=names,
-        labels={name: labels[name] for name in sorted(labels)}, statements=by_statement(cards),
-        totals=tally(cards, [entry.name for entry in entries if entry.is_reduced]), past=history.line,
-        changes=history.sums(), history=f"{root}gallery/history.md", first_seed=FIRST_SEED, memory=memory,
-        versions=sorted(versions), freeze_of=history.first_freeze(),
+        "report.html.j2",
+        papers=sections(entries),
+        entries=entries,
+        missing=missing,
+        root=root,
+        folder=folder,
+        against=against,
+        outcomes=WORST_FIRST,
+        all_outcomes=list(OUTCOMES),
+        drawing=drawing,
+        brief=brief,
+        picture=compact,
+        formula=lambda latex: Markup(formulas.mathml(latex)),
+        constants=constants,
+        style=style,
+        script=script,
+        cards=cards,
+        kinds=KINDS,
+        limits=LIMITS,
+        out_of=OUT_OF,
+        worst=worst,
+        names=names,
+        labels={name: labels[name] for name in sorted(labels)},
+        statements=by_statement(cards),
+        totals=tally(cards, [entry.name for entry in entries if entry.is_reduced]),
+        past=history.line,
+        changes=history.sums(),
+        history=f"{root}gallery/history.md",
+        first_seed=FIRST_SEED,
+        memory=memory,
+        versions=sorted(versions),
+        freeze_of=history.first_freeze(),
         cpu=costs.total(entry.costs for entry in entries)[0],
-    )  # fmt: skip
+    )
 
 
 def write_gallery() -> list[Path]:
-    """Write the pages of the gallery from its files, and the section of README.md; returns their paths."""
+    """Write the pages of the gallery from its files, and the section of README.md; returns their
+    paths.
+    """
     entries = from_gallery()
     made = texts(entries) | {FOLDER / "report.html": html(entries, root="../")}
     for path, text in made.items():
@@ -117,26 +190,38 @@ def texts(entries: Sequence[Entry]) -> dict[Path, str]:
 
 
 def names(claim: Claim) -> str:
-    """Return other names of what a claim tests: its statement, the theorems that its source lists ("theorems 1 and 2":
-    "theorem 1, theorem 2"), and the part in its id (A-T3c-random: "theorem 3 (c)").
+    """Return other names of what a claim tests: its statement, the theorems that its source lists
+    ("theorems 1 and 2": "theorem 1, theorem 2"), and the part in its id (A-T3c-random: "theorem 3
+    (c)").
     """
     listed = r"(theorem|proposition|figure|page)s ((?:[\d.]+, )*[\d.]+) and ([\d.]+)"
     lists = re.findall(listed, claim.source, re.IGNORECASE)
     found = [f"{kind} {one}" for kind, first, last in lists for one in (*first.split(", "), last)]
     parts = re.findall(r"-([TP])(\d)([a-c])\b", claim.id)
-    found += [f"{'theorem' if kind == 'T' else 'proposition'} {number} ({part})" for kind, number, part in parts]
+    found += [
+        f"{'theorem' if kind == 'T' else 'proposition'} {number} ({part})"
+        for kind, number, part in parts
+    ]
     return ", ".join(filter(None, [claim.statement, *found]))
 
 
 def brief(says: str) -> str:
-    """Return the statement of a source without the opening words on how it is known; the card has those in full."""
+    """Return the statement of a source without the opening words on how it is known; the card
+    has those in full.
+    """
     known = r"Known [^:.]*[:.] (?=\S)|The paper's text could not be consulted[^.]*\. (?:(?:Known|Recalled)[^:.]*: )?"
     rest = re.sub(rf"^(?:{known})", "", says)
     return rest[:1].upper() + rest[1:]
 
 
 def compact(path: Path) -> tuple[str, int, int]:
-    """Return a small copy of a PNG, with 48 colours, in lossless WebP: address, width and height."""
+    """Return a small copy of a PNG, with 48 colours, in lossless WebP: address, width and
+    height.
+    """
     few, out = few_colours(path, 48), io.BytesIO()
     few.convert("RGB").save(out, "WEBP", lossless=True, quality=100, method=4)
-    return f"data:image/webp;base64,{base64.b64encode(out.getvalue()).decode()}", few.width, few.height
+    return (
+        f"data:image/webp;base64,{base64.b64encode(out.getvalue()).decode()}",
+        few.width,
+        few.height,
+    )

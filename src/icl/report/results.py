@@ -15,7 +15,9 @@ Record = Mapping[str, Any]
 
 
 class Found(NamedTuple):
-    """Figure -> its verdict file, if everything it depends on is verified; figures not made; problems of others."""
+    """Figure -> its verdict file, if everything it depends on is verified; figures not made;
+    problems of others.
+    """
 
     records: dict[str, Record]
     missing: list[str]
@@ -38,11 +40,14 @@ def on_disk(plan: Plan, names: Iterable[str]) -> Found:
 
 
 def of_folder(folder: Path, name: str) -> dict[str, Record]:
-    """Figure -> verdict file, from folder/<name> of a results folder, or from a results folder of one scale or variant.
+    """Figure -> verdict file, from folder/<name> of a results folder, or from a results folder of
+    one scale or variant.
 
     Raises RecordError if there are none, or one of them is damaged.
     """
     for verdicts in (folder / name / "verdicts", folder / "verdicts"):
         if paths := sorted(verdicts.glob("[!.]*.json")):
             return {path.stem: records.read(path, "verdicts") for path in paths}
-    raise RecordError(f"{folder}: holds no verdicts of {name}; name a results folder, or its folder of one scale")
+    raise RecordError(
+        f"{folder}: holds no verdicts of {name}; name a results folder, or its folder of one scale"
+    )

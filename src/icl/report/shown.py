@@ -13,7 +13,9 @@ from icl.report import constants, wording
 
 
 def named(plan: Plan, word: str) -> dict[str, Any]:
-    """Return the claim, paper or figure of this name or alias; raises UnknownName if there is none."""
+    """Return the claim, paper or figure of this name or alias; raises UnknownName if there is
+    none.
+    """
     if word in ledger.all_claims():
         return claim(ledger.claim(word))
     if word in folders.papers():
@@ -29,27 +31,48 @@ def named(plan: Plan, word: str) -> dict[str, Any]:
 def claim(one: Claim) -> dict[str, Any]:
     """Return a claim with its bounds, and how it differs from the freeze."""
     bounds, conditions = (
-        [{**bound.plain(), "words": f"{bound.observable} ({bound.statistic}) {bound.words()}"} for bound in part]
+        [
+            {**bound.plain(), "words": f"{bound.observable} ({bound.statistic}) {bound.words()}"}
+            for bound in part
+        ]
         for part in (one.bounds, one.conditions)
     )
     paper, since = ledger.of_figure(one.figure).title, wording.since_freeze(one)
-    return one.model_dump() | {"bounds": bounds, "conditions": conditions, "paper": paper, "since_freeze": since}
+    return one.model_dump() | {
+        "bounds": bounds,
+        "conditions": conditions,
+        "paper": paper,
+        "since_freeze": since,
+    }
 
 
 def figure(plan: Plan, name: str) -> dict[str, Any]:
     """Return a figure with its caption, claims, trainings, and constants with their grades."""
     target = ledger.target(name)
     trainings = [
-        {"sweep": sweep.name, "model": sweep.model.name, "runs": len(sweep.configs), "steps": sweep.snapshots[-1]}
+        {
+            "sweep": sweep.name,
+            "model": sweep.model.name,
+            "runs": len(sweep.configs),
+            "steps": sweep.snapshots[-1],
+        }
         for sweep in plan.sweeps(name).values()
     ]
     return {
-        "figure": name, "paper": ledger.of_figure(name).title, "summary": target.summary, "caption": target.caption,
-        "differences": target.differences, "command": plan.command(name), "module": registry.file(name),
-        "results": [path.parts[1] for path in sorted(Path("results").glob(f"*/verdicts/{name}.json"))],
-        "claims": [claim(one) for one in ledger.claims(name)], "trainings": trainings,
+        "figure": name,
+        "paper": ledger.of_figure(name).title,
+        "summary": target.summary,
+        "caption": target.caption,
+        "differences": target.differences,
+        "command": plan.command(name),
+        "module": registry.file(name),
+        "results": [
+            path.parts[1] for path in sorted(Path("results").glob(f"*/verdicts/{name}.json"))
+        ],
+        "claims": [claim(one) for one in ledger.claims(name)],
+        "trainings": trainings,
         "constants": constants.rows(plan, name),
-    }  # fmt: skip
+    }
 
 
 def paper(key: str) -> dict[str, Any]:
@@ -57,6 +80,10 @@ def paper(key: str) -> dict[str, Any]:
     one = ledger.of_paper(key)
     names = [name for name, of_paper in registry.figures().items() if of_paper == key]
     return {
-        "paper": key, "title": one.title, "about": inspect.getdoc(registry.paper(key)) or "", "cite": one.cite,
-        "figures": {name: one.figures[name].summary for name in names}, "claims": [claim(each) for each in one.claims],
-    }  # fmt: skip
+        "paper": key,
+        "title": one.title,
+        "about": inspect.getdoc(registry.paper(key)) or "",
+        "cite": one.cite,
+        "figures": {name: one.figures[name].summary for name in names},
+        "claims": [claim(each) for each in one.claims],
+    }

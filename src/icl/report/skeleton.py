@@ -1,4 +1,6 @@
-"""A new figure or paper from templates: a complete target that trains, measures, draws and judges."""
+"""A new figure or paper from templates: a complete target that trains, measures, draws and
+judges.
+"""
 
 import json
 import keyword
@@ -26,41 +28,57 @@ EMPTY = "title: '{0}: an example, to be replaced by the short title of the paper
 def figure(paper: str, name: str, reused: str = "") -> list[Path]:
     """Write the module of a new figure and its entries in claims.yaml; returns their paths.
 
-    It trains the model of the paper's first figure, or an example if the paper has none, or measures the first training
-    of the figure `reused`. Raises ConstantError for a name that is invalid or taken, or a paper that does not exist.
+    It trains the model of the paper's first figure, or an example if the paper has none, or
+    measures the first training of the figure `reused`. Raises ConstantError for a name that is
+    invalid or taken, or a paper that does not exist.
     """
     _check_name(name, "figure")
     registry.paper(paper)
     names = [known for known, key in registry.figures().items() if key == paper]
     if reused and reused not in names:
-        raise folders.UnknownName(f"figure {reused!r}: {paper} has none; try {folders.near(reused, names)}")
-    sweeps = (sweep for one in ([reused] if reused else names) for sweep in figures.sweeps(one, "smoke", {}).values())
+        raise folders.UnknownName(
+            f"figure {reused!r}: {paper} has none; try {folders.near(reused, names)}"
+        )
+    sweeps = (
+        sweep
+        for one in ([reused] if reused else names)
+        for sweep in figures.sweeps(one, "smoke", {}).values()
+    )
     like = next((sweep for sweep in sweeps if sweep.snapshots[-1] > 1), None)
     return _written(_files(folders.PAPERS / paper, name, like, reused))
 
 
 def paper(key: str, training: bool = True) -> list[Path]:
-    """Write the folder of a new paper with a model, one figure and one claim; returns the paths of all files.
+    """Write the folder of a new paper with a model, one figure and one claim; returns the paths of
+    all files.
 
-    training : False for estimators on prompts. Raises ConstantError for a key that is invalid or taken.
+    training : False for estimators on prompts. Raises ConstantError for a key that is invalid or
+        taken.
     """
     _check_name(key, "paper")
     folder = folders.PAPERS / key
-    first = {folder / "__init__.py": f'"""{key}: an example, to be replaced by the paper and its reference."""\n'}
+    first = {
+        folder
+        / "__init__.py": f'"""{key}: an example, to be replaced by the paper and its reference."""\n'
+    }
     name = f"{key}_training" if training else f"{key}_estimators"
     _check_name(name, "figure")
     return _written(first | _files(folder, name, None, "", training))
 
 
 def undo() -> tuple[list[Path], list[Path]]:
-    """Remove what the last `figure` or `paper` wrote; returns the paths, and what was made from it since and remains.
+    """Remove what the last `figure` or `paper` wrote; returns the paths, and what was made from it
+    since and remains.
 
-    Of a claims.yaml that was edited since, only the entries of the figure are removed; the last version of an edited
-    module is kept beside LAST. Raises ConstantError if there is nothing to undo.
+    Of a claims.yaml that was edited since, only the entries of the figure are removed; the last
+    version of an edited module is kept beside LAST. Raises ConstantError if there is nothing to
+    undo.
     """
     if not LAST.is_file():
         raise ConstantError("new undo: nothing was written by `new` here")
-    files = {Path(name): texts for name, texts in json.loads(LAST.read_text(encoding="utf-8")).items()}
+    files = {
+        Path(name): texts for name, texts in json.loads(LAST.read_text(encoding="utf-8")).items()
+    }
     *modules, ledger_file = files
     name = modules[-1].stem
     for path, (before, after) in files.items():
@@ -76,8 +94,14 @@ def undo() -> tuple[list[Path], list[Path]]:
             shutil.rmtree(folder)
     LAST.unlink()
     violations = Path("tests/papers", ledger_file.parent.name, "planted.py")
-    kept = [LAST.with_name(path.name) for path in modules] + [violations] * (name in _text(violations))
-    patterns = [f"{top}/**/{one}.*" for top in ("results", "figures", "gallery") for one in (name, f"{name}_compared")]
+    kept = [LAST.with_name(path.name) for path in modules] + [violations] * (
+        name in _text(violations)
+    )
+    patterns = [
+        f"{top}/**/{one}.*"
+        for top in ("results", "figures", "gallery")
+        for one in (name, f"{name}_compared")
+    ]
     patterns += [f"results/*/runs/{name}", f"figures/*/{name}_whatif.png"]
     patterns += [f"results/*/logs/show/{ledger_file.parent.name}.log"] * (not ledger_file.exists())
     made = [path for pattern in patterns for path in sorted(Path().glob(pattern))]
@@ -93,7 +117,9 @@ def _without(ledger_text: str, name: str) -> str:
     parts = re.split(r"^(?= {0,2}\S)", ledger_text, flags=re.MULTILINE)
     of_claim = re.compile(rf"  - (?:.|\n)*^    figure: {name}\s*$", re.MULTILINE)
     # The blank line between figures and claims is behind the last figure.
-    kept = ["\n" * part.endswith("\n\n") if part.startswith(f"  {name}:") else part for part in parts]
+    kept = [
+        "\n" * part.endswith("\n\n") if part.startswith(f"  {name}:") else part for part in parts
+    ]
     return "".join(part for part in kept if not of_claim.match(part)).rstrip() + "\n"
 
 
@@ -109,8 +135,12 @@ def _check_name(name: str, kind: str) -> None:
 
 def _taken() -> dict[str, str]:
     """Every name that a new figure or paper cannot have -> what has it."""
-    makefile = re.findall(r"^OWN := (.*)$", Path("Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    rules = "\n".join(path.read_text(encoding="utf-8") for path in Path("workflow/rules").glob("[!.]*.smk"))
+    makefile = re.findall(
+        r"^OWN := (.*)$", Path("Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    rules = "\n".join(
+        path.read_text(encoding="utf-8") for path in Path("workflow/rules").glob("[!.]*.smk")
+    )
     targets = [
         *" ".join(makefile).split(),
         *re.findall(r"^ *(?:use )?(?:rule|checkpoint) (?:\w+ as )?(\w+)\b", rules, re.MULTILINE),
@@ -124,42 +154,79 @@ def _taken() -> dict[str, str]:
     names |= {name: registry.file(name) for name in registry.figures()}
     names |= {alias: f"an alias of {name}" for alias, name in ledger.aliases().items()}
     names |= {key: f"the paper src/icl/papers/{key}" for key in folders.papers()}
-    return names | {name: f"the model {registry.module_of_model(name)}" for name in registry.models()}
+    return names | {
+        name: f"the model {registry.module_of_model(name)}" for name in registry.models()
+    }
 
 
-def _files(folder: Path, name: str, like: Sweep | None, reused: str, training: bool = True) -> dict[Path, str]:
+def _files(
+    folder: Path, name: str, like: Sweep | None, reused: str, training: bool = True
+) -> dict[Path, str]:
     """Return the files of a new figure: path -> text; claims.yaml keeps everything else as it is.
 
-    like : a training with the model and constants to use; None adds an example model, or prompts without training
+    like : a training with the model and constants to use; None adds an example model, or prompts
+        without training
     """
     path, files, ledger_file = folder / f"{name}.py", {}, folder / "claims.yaml"
     taken, word = ledger.all_claims(), name.replace("_", "-").upper()
-    claim = next(one for one in (word, *(f"{word}-{n}" for n in range(2, 1000))) if one not in taken)
-    about: dict[str, Any] = {"paper": folder.name, "name": name, "claim": claim, "training": training, "constants": {}}
-    about |= {"reused": reused, "sweep": like.name if like and reused else "", "has_steps": False, "steps": 0}
+    claim = next(
+        one for one in (word, *(f"{word}-{n}" for n in range(2, 1000))) if one not in taken
+    )
+    about: dict[str, Any] = {
+        "paper": folder.name,
+        "name": name,
+        "claim": claim,
+        "training": training,
+        "constants": {},
+    }
+    about |= {
+        "reused": reused,
+        "sweep": like.name if like and reused else "",
+        "has_steps": False,
+        "steps": 0,
+    }
     about |= {"module": registry.module(reused)} if reused else {}
     if like is None:
         module = "example_model" if training else "example_prompts"
         about |= {"module": f"icl.papers.{folder.name}.{module}", "steps": STEPS if training else 0}
-        files[folder / f"{module}.py"] = rendered(f"{module}.py.j2", model=f"{folder.name}_{module}")
+        files[folder / f"{module}.py"] = rendered(
+            f"{module}.py.j2", model=f"{folder.name}_{module}"
+        )
     elif not reused:
         config, default = like.configs[0], type(like.configs[0])()
-        changed = {key: value for key, value in vars(config).items() if value != getattr(default, key)}
-        about |= {"constants": {key: changed[key] for key in changed if key not in ("seed", "steps")}}
-        about |= {"module": registry.module_of_model(like.model.name), "steps": min(STEPS, like.snapshots[-1])}
+        changed = {
+            key: value for key, value in vars(config).items() if value != getattr(default, key)
+        }
+        about |= {
+            "constants": {key: changed[key] for key in changed if key not in ("seed", "steps")}
+        }
+        about |= {
+            "module": registry.module_of_model(like.model.name),
+            "steps": min(STEPS, like.snapshots[-1]),
+        }
         about |= {"has_steps": hasattr(config, "steps")}
     for exists in (one for one in (path, *files) if one.exists()):
         raise ConstantError(f"{exists}: exists already; choose another name")
     files[path] = rendered("figure.py.j2", **about)
-    text = ledger_file.read_text(encoding="utf-8") if ledger_file.is_file() else EMPTY.format(folder.name)
+    text = (
+        ledger_file.read_text(encoding="utf-8")
+        if ledger_file.is_file()
+        else EMPTY.format(folder.name)
+    )
     of_figure, _, of_claim = rendered("claims.yaml.j2", **about).partition("---\n")
-    head, mark, tail = re.sub(r"^claims: *\[\] *$", "claims:", text, flags=re.MULTILINE).partition("\nclaims:")
-    files[ledger_file] = f"{head.rstrip()}\n{of_figure}\n{mark.lstrip()}{tail.rstrip()}\n\n{of_claim}"
+    head, mark, tail = re.sub(r"^claims: *\[\] *$", "claims:", text, flags=re.MULTILINE).partition(
+        "\nclaims:"
+    )
+    files[ledger_file] = (
+        f"{head.rstrip()}\n{of_figure}\n{mark.lstrip()}{tail.rstrip()}\n\n{of_claim}"
+    )
     return files
 
 
 def _written(files: dict[Path, str]) -> list[Path]:
-    """Write the files, of which the last is claims.yaml; nothing remains if the ledger cannot take the entries."""
+    """Write the files, of which the last is claims.yaml; nothing remains if the ledger cannot
+    take the entries.
+    """
     before = {path: path.read_text(encoding="utf-8") if path.is_file() else None for path in files}
     write_json(LAST, {str(path): (before[path], text) for path, text in files.items()})
     for path, text in files.items():

@@ -1,4 +1,5 @@
-"""The effect of changed constants on a figure: both versions in one picture, and the verdicts that differ.
+"""The effect of changed constants on a figure: both versions in one picture, and the verdicts that
+differ.
 
 Curves, points and bars share their axes, with the defaults in grey; heat maps stand side by side.
 """
@@ -26,20 +27,32 @@ from icl.report.results import on_disk
 
 
 def compared(plan: Plan, name: str) -> tuple[Path, list[Change]]:
-    """Make a figure with the default constants and those of `plan`; returns the joint picture and the changes.
+    """Make a figure with the default constants and those of `plan`; returns the joint picture and
+    the changes.
 
-    Raises ConstantError if `plan` changes no constant, Problem if Snakemake fails, whose messages go to stderr.
+    Raises ConstantError if `plan` changes no constant, Problem if Snakemake fails, whose messages
+    go to stderr.
     """
     if not plan.changed:
-        raise ConstantError("whatif: name the constants to change, such as --set '{li_icl: {relevant_fraction: 0.6}}'")
+        raise ConstantError(
+            "whatif: name the constants to change, such as --set '{li_icl: {relevant_fraction: "
+            "0.6}}'"
+        )
     plans = Plan(plan.scale, plan.shards), plan
     for command in (one.command(name) for one in plans):
-        if subprocess.run([sys.executable, "-m", *shlex.split(command)], stdout=2, check=False).returncode:
+        if subprocess.run(
+            [sys.executable, "-m", *shlex.split(command)], stdout=2, check=False
+        ).returncode:
             raise Problem(f"{command}: failed; its messages are above")
     picture = Path(plan.pictures_folder) / f"{name}_whatif.png"
     default, changed = (_drawn(one, name) for one in plans)
     if in_one_axes(changed, default):
-        save_picture(changed, picture, plan.note(name).full, ["Grey: the default constants.", plan.note(name).brief])
+        save_picture(
+            changed,
+            picture,
+            plan.note(name).full,
+            ["Grey: the default constants.", plan.note(name).brief],
+        )
     else:
         side_by_side([Path(one.pictures(name)[0]) for one in plans], picture)
     theirs, ours = (on_disk(one, [name]).records for one in plans)
@@ -52,24 +65,42 @@ def _drawn(plan: Plan, name: str) -> Picture:
 
 
 def in_one_axes(ours: Picture, theirs: Picture) -> bool:
-    """Add the series of another picture in grey to the axes of the same panels, whose limits widen as needed.
+    """Add the series of another picture in grey to the axes of the same panels, whose limits widen
+    as needed.
 
     Returns False, and changes nothing, if a panel of the two shows no series, as heat maps.
     """
     # Axes without a panel, and colour bars, are not drawn on.
     here, there = (
-        {name: axes for axes in one.axes if (name := plotting.panel_of(axes)).strip("<>") == name != ""}
+        {
+            name: axes
+            for axes in one.axes
+            if (name := plotting.panel_of(axes)).strip("<>") == name != ""
+        }
         for one in (ours, theirs)
     )
-    both = [(here[name], there[name], list(drawn.series_of(there[name]))) for name in here if name in there]
+    both = [
+        (here[name], there[name], list(drawn.series_of(there[name])))
+        for name in here
+        if name in there
+    ]
     if not both or not all(series for *_, series in both):
         return False
     for axes, other, series in both:
         _widen(axes, other)
         for one in series:
             marks = one.scatter is not None or len(one.points) == 1 or bool(other.patches)
-            look = {"linestyle": "", "marker": "o", "markersize": 3} if marks else {"linewidth": 1.5}
-            axes.plot(*one.points.T, color=GREY, zorder=1.1, label="_default", gid=f"default {one.name[1]}", **look)
+            look = (
+                {"linestyle": "", "marker": "o", "markersize": 3} if marks else {"linewidth": 1.5}
+            )
+            axes.plot(
+                *one.points.T,
+                color=GREY,
+                zorder=1.1,
+                label="_default",
+                gid=f"default {one.name[1]}",
+                **look,
+            )
     return True
 
 
@@ -82,10 +113,13 @@ def _widen(axes: Axes, other: Axes) -> None:
 
 
 def notes(plan: Plan, name: str, found: Iterable[Change]) -> list[str]:
-    """Return what the numbers do not say: test constants that keep their values, and too few runs for intervals."""
+    """Return what the numbers do not say: test constants that keep their values, and too few
+    runs for intervals.
+    """
     tests = {sweep.model.name: sweep.test for sweep in plan.sweeps(name).values()}
     lines = [
-        f"{model}.{constant}_test stays {getattr(tests[model], f'{constant}_test')}: --set changes it too"
+        f"{model}.{constant}_test stays {getattr(tests[model], f'{constant}_test')}: --set changes "
+        f"it too"
         for model, values in plan.changed.items()
         for constant in values
         if hasattr(tests.get(model), f"{constant}_test") and f"{constant}_test" not in values
@@ -100,7 +134,12 @@ def side_by_side(pictures: Iterable[Path], path: Path) -> None:
     from PIL import Image
 
     parts = [Image.open(picture).convert("RGB") for picture in pictures]
-    row, left = Image.new("RGB", (sum(part.width for part in parts), max(part.height for part in parts)), "white"), 0
+    row, left = (
+        Image.new(
+            "RGB", (sum(part.width for part in parts), max(part.height for part in parts)), "white"
+        ),
+        0,
+    )
     for part in parts:
         row.paste(part, (left, 0))
         left += part.width

@@ -32,18 +32,22 @@ def interval(part: Part) -> str:
 
 
 def distance(row: Mapping[str, Any]) -> str:
-    """Return the distance of a panel from the published numbers (see `icl.evidence.published_curves.distances`)."""
+    """Return the distance of a panel from the published numbers (see
+    `icl.evidence.published_curves.distances`).
+    """
     is_log = row["unit"] == "log10 ratio" and row["median"] is not None
     factors = [number(10 ** row[name]) for name in ("median", "maximum")] if is_log else []
     parts = [
-        f"{row['panel']}: {row['unit']} median {number(row['median'])}, maximum {number(row['maximum'])}",
+        f"{row['panel']}: {row['unit']} median {number(row['median'])}, maximum "
+        f"{number(row['maximum'])}",
         f"which are factors of {' and '.join(factors)}" if factors else "",
         f"{row['matched']} points",
         f"{row['missing']} more where we have none" if row["missing"] else "",
         f"{row['floored']} of ours below {FLOOR:g}, one error in 4,000 prompts, and raised to it"
         if row["floored"]
         else "",
-        f"order of the curves: Kendall's tau {number(row['rank'])} in the mean (1: as published, -1: opposite)"
+        f"order of the curves: Kendall's tau {number(row['rank'])} in the mean (1: as published, "
+        f"-1: opposite)"
         if row["rank"] is not None
         else "",
         "mostly in the opposite order" if (row["rank"] or 0) < 0 else "",
@@ -58,7 +62,10 @@ def paragraph(text: str, label: str) -> str:
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a Markdown table; line breaks and bars that are not escaped yet are escaped."""
-    cells = [[re.sub(r"(?<!\\)\|", r"\|", " ".join(str(cell).split())) for cell in row] for row in (headers, *rows)]
+    cells = [
+        [re.sub(r"(?<!\\)\|", r"\|", " ".join(str(cell).split())) for cell in row]
+        for row in (headers, *rows)
+    ]
     first, *others = [f"| {' | '.join(row)} |" for row in cells]
     return "\n".join([first, "|" + "---|" * len(headers), *others])
 
@@ -71,22 +78,30 @@ def markdown(text: str) -> str:
 
 @cache
 def planted() -> Mapping[str, Mapping[str, str]]:
-    """Claim -> observable -> the violation that a test plants, in words; `python -m tests.planted` writes the file."""
+    """Claim -> observable -> the violation that a test plants, in words; `python -m
+    tests.planted` writes the file.
+    """
     file = folders.PACKAGE / "evidence" / "planted.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def since_freeze(claim: Claim) -> dict[str, list[str]]:
-    """How a claim and the code that measures it differ from the freeze: amended, new or code -> texts."""
+    """How a claim and the code that measures it differ from the freeze: amended, new or code ->
+    texts.
+    """
     return freeze.differences(claim, fingerprint.of_measuring(registry.module(claim.figure)))
 
 
 def rendered(template: str, **values: Any) -> str:
     """Return a template with these values; in HTML, texts are escaped."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("icl.report"), undefined=jinja2.StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True, autoescape=lambda name: name is not None and ".html" in name,
-    )  # fmt: skip
+        loader=jinja2.PackageLoader("icl.report"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=lambda name: name is not None and ".html" in name,
+    )
     environment.filters |= {
         "number": number,
         "interval": interval,
@@ -94,6 +109,12 @@ def rendered(template: str, **values: Any) -> str:
         "paragraph": paragraph,
         "markdown": markdown,
     }
-    environment.globals |= {"registry": registry, "ledger": ledger, "freeze": freeze, "sensitivity": sensitivity,
-                            "planted": planted, "since_freeze": since_freeze}  # fmt: skip
+    environment.globals |= {
+        "registry": registry,
+        "ledger": ledger,
+        "freeze": freeze,
+        "sensitivity": sensitivity,
+        "planted": planted,
+        "since_freeze": since_freeze,
+    }
     return environment.get_template(template).render(values)

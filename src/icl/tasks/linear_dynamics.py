@@ -1,8 +1,8 @@
 """Sequences of a linear dynamical system, x_{t+1} = W x_t, with a new matrix W in every sequence.
 
-There are two families. Unitary: W is diagonal with independent uniform phases and there is no noise (Zheng et al. 2024,
-Sander et al. 2024, with their laws of the first token). Orthogonal: W is a random rotation or reflection, with noise
-(von Oswald et al. 2023, arXiv 2309.05858).
+There are two families. Unitary: W is diagonal with independent uniform phases and there is no noise
+(Zheng et al. 2024, Sander et al. 2024, with their laws of the first token). Orthogonal: W is a
+random rotation or reflection, with noise (von Oswald et al. 2023, arXiv 2309.05858).
 """
 
 from collections.abc import Callable, Sequence
@@ -27,18 +27,22 @@ STARTS: dict[str, Callable[[Generator, tuple[int, int]], np.ndarray]] = {
     "signs": lambda rng, shape: 1.0 - 2 * rng.integers(2, size=shape),
     "uniform": lambda rng, shape: rng.uniform(-1, 1, shape),
 }
-"""Laws of the first token u = x_1 at scale one, (count, d): independent and Gaussian; one random coordinate +-1, the
-others zero (Zheng et al., Example 4.1); all ones; independent signs; independent and uniform on [-1, 1].
+"""Laws of the first token u = x_1 at scale one, (count, d): independent and Gaussian; one random
+coordinate +-1, the others zero (Zheng et al., Example 4.1); all ones; independent signs;
+independent and uniform on [-1, 1].
 """
 
 
 def moment(law: str, powers: Sequence[int], dimension: int, scale: float) -> float:
-    """E u_1^r_1 u_2^r_2 ... over distinct coordinates, one for each of the `powers` r_1, r_2, ... >= 1.
+    """E u_1^r_1 u_2^r_2 ... over distinct coordinates, one for each of the `powers` r_1, r_2, ...
+    >= 1.
 
     Raises ValueError for a power below one, or more powers than coordinates.
     """
     if len(powers) > dimension or min(powers, default=1) < 1:
-        raise ValueError(f"powers {tuple(powers)}: at least 1 each, for at most {dimension} coordinates")
+        raise ValueError(
+            f"powers {tuple(powers)}: at least 1 each, for at most {dimension} coordinates"
+        )
     size = scale ** sum(powers)
     if law == "full-one" or not powers:
         return size
@@ -52,7 +56,9 @@ def moment(law: str, powers: Sequence[int], dimension: int, scale: float) -> flo
 
 
 def eigenvalues(rng: Generator, count: int, dimension: int) -> np.ndarray:
-    """e^{i theta} of unitary W = diag(e^{i theta}), theta independent and uniform on [0, 2 pi): complex (count, d)."""
+    """e^{i theta} of unitary W = diag(e^{i theta}), theta independent and uniform on [0, 2 pi):
+    complex (count, d).
+    """
     return np.exp(1j * (2 * np.pi * rng.random((count, dimension))))
 
 
@@ -69,8 +75,12 @@ def sequences(w: np.ndarray, start: np.ndarray, length: int) -> np.ndarray:
     return np.exp(1j * np.angle(w)[:, None] * np.arange(length)[:, None]) * start[:, None]
 
 
-def noisy_sequences(rng: Generator, count: int, dimension: int, length: int, noise: float = 0.01) -> np.ndarray:
-    """x_1 ~ U(-1, 1)^d and x_{t+1} = W x_t + noise * N(0, I) with a Haar-orthogonal W per sequence: (count, T, d)."""
+def noisy_sequences(
+    rng: Generator, count: int, dimension: int, length: int, noise: float = 0.01
+) -> np.ndarray:
+    """x_1 ~ U(-1, 1)^d and x_{t+1} = W x_t + noise * N(0, I) with a Haar-orthogonal W per
+    sequence: (count, T, d).
+    """
     w = rotation(rng, dimension, (count,))
     x = np.empty((length, count, dimension))
     x[0] = rng.uniform(-1, 1, (count, dimension))

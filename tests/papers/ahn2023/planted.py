@@ -25,12 +25,19 @@ SEEDS = 6
 @cache
 def sound(figure: str) -> Mapping[str, Runs]:
     """Runs with two snapshots: untrained weights, and weights of least loss."""
-    return {name: constructed(sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()}
+    return {
+        name: constructed(sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()
+    }
 
 
 def constructed(sweep: Sweep) -> Runs:
-    configs = tuple(config for config in sweep.configs if config.seed in sorted(set(sweep.seeds))[:SEEDS])
-    weights = {name: torch.stack([w, torch.zeros_like(w)], dim=1) for name, w in model.init(configs).items()}
+    configs = tuple(
+        config for config in sweep.configs if config.seed in sorted(set(sweep.seeds))[:SEEDS]
+    )
+    weights = {
+        name: torch.stack([w, torch.zeros_like(w)], dim=1)
+        for name, w in model.init(configs).items()
+    }
     for run, config in enumerate(configs):
         (p, a), d = blocks(config), config.dimension
         noise = 1e-4 * np.random.default_rng(run).standard_normal(a.shape)
@@ -58,7 +65,9 @@ def stack(kind: str, layers: int, context_length: int) -> stacks.Structured:
 
 
 def within(user: Any, module: str, **functions: Callable[..., Any]) -> tuple[Patch, ...]:
-    """Gives `user` a copy of a module with other functions; the sound runs are constructed with the module itself."""
+    """Gives `user` a copy of a module with other functions; the sound runs are constructed with
+    the module itself.
+    """
     return ((user, module, lambda original: SimpleNamespace(**vars(original) | functions)),)
 
 
@@ -83,7 +92,9 @@ def inputs_in_labels(runs: Runs) -> Runs:
 LARGE_STEP = Planted(
     "five times the step of equation 2",
     # So far from the least loss that some of a hundred random directions lead towards it.
-    patches=within(ahn_minimiser, "theory", preconditioner=lambda sigma, n: 5.0 * preconditioner(sigma, n)),
+    patches=within(
+        ahn_minimiser, "theory", preconditioner=lambda sigma, n: 5.0 * preconditioner(sigma, n)
+    ),
 )
 LARGE_SCALARS = Planted(
     "the scalars of least loss are a tenth larger",
@@ -92,15 +103,21 @@ LARGE_SCALARS = Planted(
 NO_STEPS = Planted(
     "the least loss is that of no steps",
     patches=within(
-        weight_figures, "structured_stacks", best_sparse=lambda n, g: stacks.Structured(np.zeros(n), np.zeros(n - 1))
+        weight_figures,
+        "structured_stacks",
+        best_sparse=lambda n, g: stacks.Structured(np.zeros(n), np.zeros(n - 1)),
     ),
 )
 # By the first words of the observable; untrained weights contradict all other bounds.
 OTHERS = {
     "lowest loss around": LARGE_STEP,
     "trained loss over": LARGE_STEP,
-    "rest of V over its corner": Planted("the rest of V's last row is half its corner", each(inputs_in_labels)),
-    "least lead of preconditioned GD": Planted("exchanged descents", patches=((loss_figures, "steps", exchanged),)),
+    "rest of V over its corner": Planted(
+        "the rest of V's last row is half its corner", each(inputs_in_labels)
+    ),
+    "least lead of preconditioned GD": Planted(
+        "exchanged descents", patches=((loss_figures, "steps", exchanged),)
+    ),
     "least step size over": Planted("the layers in reverse order", each(reversed_layers)),
     "a_": LARGE_SCALARS,
     "b_": LARGE_SCALARS,
@@ -108,7 +125,9 @@ OTHERS = {
 }
 PLANTED: Mapping[str, Mapping[str, Planted]] = {
     claim.id: {
-        bound.observable: next((p for words, p in OTHERS.items() if bound.observable.startswith(words)), UNTRAINED)
+        bound.observable: next(
+            (p for words, p in OTHERS.items() if bound.observable.startswith(words)), UNTRAINED
+        )
         for bound in claim.bounds
     }
     for claim in ledger.of_paper("ahn2023").claims

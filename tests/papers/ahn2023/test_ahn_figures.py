@@ -22,8 +22,14 @@ scalars = st.floats(-3, 3)
 
 
 @settings(max_examples=20)
-@given(st.integers(2, 4).flatmap(lambda n: st.tuples(st.tuples(*[scalars] * n), st.tuples(*[scalars] * (n - 1)))))
-def test_the_structured_loss_is_that_of_a_stack_with_the_structure(stack: tuple[tuple[float, ...], ...]) -> None:
+@given(
+    st.integers(2, 4).flatmap(
+        lambda n: st.tuples(st.tuples(*[scalars] * n), st.tuples(*[scalars] * (n - 1)))
+    )
+)
+def test_the_structured_loss_is_that_of_a_stack_with_the_structure(
+    stack: tuple[tuple[float, ...], ...],
+) -> None:
     """Also its derivatives, against automatic ones through the stack of matrices."""
     g, eye = fresh_gram_matrices(Config(), 50), torch.eye(5, dtype=torch.float64)
     a, b = (torch.tensor(part, dtype=torch.float64, requires_grad=True) for part in stack)
@@ -39,20 +45,27 @@ def test_the_structured_loss_is_that_of_a_stack_with_the_structure(stack: tuple[
 
 
 def closed_under_rotations(g: np.ndarray) -> torch.Tensor:
-    """All images of Gram matrices (3, 3, count) under signed permutations, which leave only multiples of I invariant:
-    (1, 3, 3, images)."""
+    """All images of Gram matrices (3, 3, count) under signed permutations, which leave only
+    multiples of I invariant: (1, 3, 3, images).
+    """
     signs = itertools.product((1.0, -1.0), repeat=3)
-    turns = np.array([np.diag(s)[list(order)] for s in signs for order in itertools.permutations(range(3))])
+    turns = np.array(
+        [np.diag(s)[list(order)] for s in signs for order in itertools.permutations(range(3))]
+    )
     return torch.from_numpy(np.einsum("tij,jkm,tlk->iltm", turns, g, turns).reshape(1, 3, 3, -1))
 
 
 @pytest.mark.parametrize("relaxed", [False, True])
 def test_the_least_structured_loss_is_a_stationary_point(relaxed: bool) -> None:
-    """AH28, theorems 3 and 4 of Ahn et al.: stationary in all entries of A and P, not only in a_l and b_l.
+    """AH28, theorems 3 and 4 of Ahn et al.: stationary in all entries of A and P, not only in a_l
+    and b_l.
 
-    In whitened coordinates, in which the gradients at multiples of I are multiples of I for every Sigma.
+    In whitened coordinates, in which the gradients at multiples of I are multiples of I for every
+    Sigma.
     """
-    drawn = model.draw_whitened(Config(dimension=3, context_length=12), np.random.default_rng(0), 40)["gram"]
+    drawn = model.draw_whitened(
+        Config(dimension=3, context_length=12), np.random.default_rng(0), 40
+    )["gram"]
     start = Structured(np.array([-0.4, -0.7, -1.2]), np.array([0.2, 0.1]) * relaxed)
     best = structured_stacks.least_from(start, np.linalg.eigvalsh(drawn.T), moves=relaxed)
     g, eye, sizes = closed_under_rotations(drawn), torch.eye(3, dtype=torch.float64), []
@@ -69,14 +82,19 @@ def test_the_least_structured_loss_is_a_stationary_point(relaxed: bool) -> None:
 
 
 def test_one_layer_has_a_worse_minimum_in_three_dimensions() -> None:
-    """AH29: over all entries of V and Q that affect the prediction, Sigma = I, w ~ N(0, I), n = 20."""
+    """AH29: over all entries of V and Q that affect the prediction, Sigma = I, w ~ N(0, I), n =
+    20.
+    """
     drawn = model.draw_whitened(Config(dimension=3), np.random.default_rng(0), 12)["gram"]
     g, eye = closed_under_rotations(drawn), torch.eye(3, dtype=torch.float64)[None]
 
     def loss(entries: torch.Tensor) -> torch.Tensor:
         """Return the loss as a function of V's last row and Q's first three columns."""
         value, key_query = entries[:4].reshape(1, 1, 1, 4), entries[4:].reshape(1, 1, 4, 3)
-        params = {"V": torch.nn.functional.pad(value, (0, 0, 3, 0)), "Q": torch.nn.functional.pad(key_query, (0, 1))}
+        params = {
+            "V": torch.nn.functional.pad(value, (0, 0, 3, 0)),
+            "Q": torch.nn.functional.pad(key_query, (0, 1)),
+        }
         return gram_losses.averaged_loss_of_one_layer(params, g, eye, eye)[0]
 
     def loss_and_slope(x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -87,7 +105,10 @@ def test_one_layer_has_a_worse_minimum_in_three_dimensions() -> None:
     # One direction is read from the labels' row of Q, the others from A.
     near_worse = [0.66, 0, 0, 0.2, 0.5, 0, 0, 0, -3.4, 0, 0, 0, -3.4, -0.8, 0, 0]
     near_least = [0, 0, 0, 0.5, *-np.eye(3).ravel(), 0, 0, 0]
-    ends = [minimize(loss_and_slope, x, jac=True, method="BFGS", tol=1e-8) for x in (near_worse, near_least)]
+    ends = [
+        minimize(loss_and_slope, x, jac=True, method="BFGS", tol=1e-8)
+        for x in (near_worse, near_least)
+    ]
     np.testing.assert_allclose([end.jac for end in ends], 0, atol=1e-6)
     assert ends[0].fun > 2 * ends[1].fun
     curvature = torch.autograd.functional.hessian(loss, torch.from_numpy(ends[0].x))
@@ -97,7 +118,9 @@ def test_one_layer_has_a_worse_minimum_in_three_dimensions() -> None:
 
 @pytest.mark.parametrize(("layers", "expected"), [(1, np.log(30 / 26)), (2, -1.015), (3, -2.01)])
 def test_the_least_losses_without_p_match_known_values(layers: int, expected: float) -> None:
-    """One layer has d(d + 1)/(n + d + 1); the others come from 40 000 other spectra, with an error of 3 %."""
+    """One layer has d(d + 1)/(n + d + 1); the others come from 40 000 other spectra, with an
+    error of 3 %.
+    """
     g = structured_stacks.spectra(Config(), 20000)
     loss, _ = structured_stacks.structured_loss(structured_stacks.best_sparse(layers, g), g)
     assert np.log(loss) == pytest.approx(expected, abs=0.06)
@@ -105,7 +128,10 @@ def test_the_least_losses_without_p_match_known_values(layers: int, expected: fl
 
 def test_descents_have_the_losses_of_the_published_code() -> None:
     """Log losses of one to four steps; ours and theirs are means over 5000 prompts."""
-    configs, test = [Config(parametrisation="sparse", spectrum=SKEWED)], model.Evaluation(5000, 2000)
+    configs, test = (
+        [Config(parametrisation="sparse", spectrum=SKEWED)],
+        model.Evaluation(5000, 2000),
+    )
     by_depth = [loss_figures.descents(depth, configs, test) for depth in (1, 2, 3, 4)]
     for series, wanted in {
         "GD official": (0.826, 0.530, 0.358, 0.221),
@@ -120,7 +146,9 @@ def test_descents_have_the_losses_of_the_published_code() -> None:
 
 @given(st.integers(1, 8))
 def test_least_squares_misses_the_directions_without_an_example(n: int) -> None:
-    """With n examples the minimum-norm solution misses d - n of d whitened directions, each of variance one."""
+    """With n examples the minimum-norm solution misses d - n of d whitened directions, each of
+    variance one.
+    """
     loss = loss_figures.least_squares_loss(Config(context_length=n, spectrum=SKEWED), 50)
     # The tolerance allows for pseudo-inverses of nearly singular Gram matrices.
     assert loss == pytest.approx(max(5 - n, 0), abs=1e-8)
@@ -133,8 +161,12 @@ def test_a_diverged_run_counts_as_untrained() -> None:
         model.Evaluation(50, 50, 50, 1),
     )
     weights = model.init(configs)
-    wanted = model.loss(weights, {"gram": torch.cat([fresh_gram_matrices(c, 50) for c in configs])}, configs)
+    wanted = model.loss(
+        weights, {"gram": torch.cat([fresh_gram_matrices(c, 50) for c in configs])}, configs
+    )
     weights["Q"][1] = float("nan")
     snapshots = {name: w[:, None] for name, w in weights.items()}
     runs = Runs(Sweep("test", model.MODEL, configs, (0,), test), snapshots, np.zeros((2, 0)))
-    np.testing.assert_allclose(evaluation.selected_losses(runs), [float(wanted[0]), 5.0], rtol=1e-12)
+    np.testing.assert_allclose(
+        evaluation.selected_losses(runs), [float(wanted[0]), 5.0], rtol=1e-12
+    )

@@ -1,4 +1,6 @@
-"""Deep linear attention: layers are preconditioned steps, all forms of the loss agree, one layer learns equation 2."""
+"""Deep linear attention: layers are preconditioned steps, all forms of the loss agree, one layer
+learns equation 2.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,13 +25,21 @@ from icl.papers.ahn2023.lbfgs import lbfgs
 from icl.papers.ahn2023.linear_attention import SAMPLED, SKEWED, Config
 from tests.oracles import ahn2023 as oracles
 
-SMALL: dict[str, Any] = {"dimension": 3, "context_length": 6, "spectrum": (1, 0.5, 2), "prompts": 7, "init_std": 0.3}
+SMALL: dict[str, Any] = {
+    "dimension": 3,
+    "context_length": 6,
+    "spectrum": (1, 0.5, 2),
+    "prompts": 7,
+    "init_std": 0.3,
+}
 # Sums of some hundred products of order one, in float64.
 CLOSE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-11}
 
 any_task = pytest.mark.parametrize("task", ["identity", "inverse"])
 any_stack = given(
-    seed=st.integers(0, 1000), layers=st.integers(1, 4), kind=st.sampled_from(["full", "sparse", "relaxed"])
+    seed=st.integers(0, 1000),
+    layers=st.integers(1, 4),
+    kind=st.sampled_from(["full", "sparse", "relaxed"]),
 )
 
 
@@ -39,10 +49,14 @@ def drawn(draw: Callable[..., dict[str, np.ndarray]], config: Config, count: int
     return {name: torch.from_numpy(array)[None] for name, array in batch.items()}
 
 
-def value_and_gradient(loss: Callable[[Params], torch.Tensor], params: Params) -> tuple[torch.Tensor, Params]:
+def value_and_gradient(
+    loss: Callable[[Params], torch.Tensor], params: Params
+) -> tuple[torch.Tensor, Params]:
     leaves = {name: w.clone().requires_grad_() for name, w in params.items()}
     value = loss(leaves)
-    return value.detach(), dict(zip(leaves, torch.autograd.grad(value.sum(), list(leaves.values())), strict=True))
+    return value.detach(), dict(
+        zip(leaves, torch.autograd.grad(value.sum(), list(leaves.values())), strict=True)
+    )
 
 
 @settings(max_examples=15)
@@ -53,34 +67,47 @@ def test_sparse_layers_are_preconditioned_steps(seed: int, layers: int) -> None:
     params, z = model.init([config]), drawn(oracles.draw_tokens, config, 20)["tokens"]
     steps = [-a.T.numpy() for a in params["Q"][0, :, :-1, :-1]]
     inputs, labels = z[0, :, :-1].mT.numpy(), z[0, :, -1].numpy()
-    wanted = estimators.preconditioned_gradient_descent(steps)(inputs[:, :-1], labels[:, :-1], inputs[:, -1])
+    wanted = estimators.preconditioned_gradient_descent(steps)(
+        inputs[:, :-1], labels[:, :-1], inputs[:, -1]
+    )
     np.testing.assert_allclose(oracles.attention_predictions(params, z)[0].numpy(), wanted, **CLOSE)
 
 
 @pytest.mark.parametrize("n", [5, 20, 50])
 @any_task
 def test_the_best_step_is_stationary_and_least(n: int, task: str) -> None:
-    """AH1 and AH7: A E[G W G] = W E[G], numerical derivatives vanish in every direction, and the loss rises in each."""
+    """AH1 and AH7: A E[G W G] = W E[G], numerical derivatives vanish in every direction, and the
+    loss rises in each.
+    """
     sigma = model.covariance(Config(spectrum=SKEWED))
     weights, best = np.eye(5), theory.preconditioner(sigma, n)
     if task == "inverse":
         weights = np.linalg.inv(sigma)
         best = n / (n + 6) * weights
     fourth = theory.gaussian_fourth(sigma, weights)
-    np.testing.assert_allclose(best @ (fourth + (n - 1) * sigma @ weights @ sigma) / n, weights @ sigma, **CLOSE)
-    loss = partial(theory.one_step_loss, covariance=sigma, task_covariance=weights, context_length=n)
-    assert loss(best) == pytest.approx(theory.one_step_error(best, sigma, fourth, sigma, weights, n))
+    np.testing.assert_allclose(
+        best @ (fourth + (n - 1) * sigma @ weights @ sigma) / n, weights @ sigma, **CLOSE
+    )
+    loss = partial(
+        theory.one_step_loss, covariance=sigma, task_covariance=weights, context_length=n
+    )
+    assert loss(best) == pytest.approx(
+        theory.one_step_error(best, sigma, fourth, sigma, weights, n)
+    )
     for direction in 2e-3 * stream("test", n, "directions").standard_normal((50, 5, 5)):
         up, down = (loss(best + sign * direction) for sign in (1, -1))
         assert min(up, down) > loss(best)
-        # The loss is quadratic, so the difference is proportional to the derivative, up to rounding.
+        # The loss is quadratic, so the difference is proportional to the derivative, up to
+        # rounding.
         assert abs(up - down) < 1e-12
 
 
 def test_a_preconditioner_beats_the_best_step_size() -> None:
     """AH6: the least loss of any step, and of a step eta I, whose loss is a parabola in eta."""
     sigma, eye = model.covariance(Config(spectrum=SKEWED)), np.eye(5)
-    assert theory.one_step_loss(theory.preconditioner(sigma, 20), sigma, eye, 20) == pytest.approx(0.6818, abs=1e-4)
+    assert theory.one_step_loss(theory.preconditioner(sigma, 20), sigma, eye, 20) == pytest.approx(
+        0.6818, abs=1e-4
+    )
     losses = theory.one_step_loss(np.linspace(0.5, 1.2, 7001)[:, None, None] * eye, sigma, eye, 20)
     assert losses.min() == pytest.approx(0.7536, abs=1e-4)
 
@@ -89,9 +116,13 @@ def test_a_preconditioner_beats_the_best_step_size() -> None:
 @any_stack
 def test_the_gram_form_is_dense_attention(seed: int, layers: int, kind: str) -> None:
     """AH9: loss and gradient on the same prompts."""
-    config = Config(parametrisation=kind, layers=layers, gradient_estimator=SAMPLED, seed=seed, **SMALL)
+    config = Config(
+        parametrisation=kind, layers=layers, gradient_estimator=SAMPLED, seed=seed, **SMALL
+    )
     params, batch = model.init([config]), drawn(oracles.draw_tokens, config, 30)
-    literal = value_and_gradient(partial(oracles.attention_loss, batch=batch, config=config), params)
+    literal = value_and_gradient(
+        partial(oracles.attention_loss, batch=batch, config=config), params
+    )
     statistics = oracles.gram_and_query_of(batch)
     ours = value_and_gradient(partial(model.loss, batch=statistics, configs=[config]), params)
     torch.testing.assert_close(ours, literal, **CLOSE)
@@ -100,13 +131,19 @@ def test_the_gram_form_is_dense_attention(seed: int, layers: int, kind: str) -> 
 @settings(max_examples=20)
 @any_stack
 @any_task
-def test_the_averaged_loss_is_the_expectation_over_task_and_query(seed: int, layers: int, kind: str, task: str) -> None:
-    """Of the literal attention's loss, under a quadrature that is exact at this degree; also its gradient."""
+def test_the_averaged_loss_is_the_expectation_over_task_and_query(
+    seed: int, layers: int, kind: str, task: str
+) -> None:
+    """Of the literal attention's loss, under a quadrature that is exact at this degree; also its
+    gradient.
+    """
     layers = 1 if kind == "full" else layers
     config = Config(parametrisation=kind, layers=layers, task_covariance=task, seed=seed, **SMALL)
     params, batch = model.init([config]), drawn(model.draw_whitened, config, 1)
     prompts, mass = oracles.quadrature_over_task_and_query(config, batch["gram"][0, ..., 0].numpy())
-    literal = value_and_gradient(lambda weights: oracles.attention_errors(weights, prompts, config) @ mass, params)
+    literal = value_and_gradient(
+        lambda weights: oracles.attention_errors(weights, prompts, config) @ mass, params
+    )
     ours = value_and_gradient(partial(model.loss, batch=batch, configs=[config]), params)
     torch.testing.assert_close(ours, literal, **CLOSE)
 
@@ -117,7 +154,14 @@ def test_wishart_prompts_have_the_distribution_of_literal_ones(task: str) -> Non
     config = Config(gradient_estimator=SAMPLED, task_covariance=task, **SMALL)
     literal = oracles.gram_and_query_of(drawn(oracles.draw_tokens, config, 20000))
     direct = drawn(model.draw_gram_and_query, config, 20000)
-    for name, power in [("gram", 1), ("gram", 2), ("query", 1), ("query", 2), ("target", 1), ("target", 2)]:
+    for name, power in [
+        ("gram", 1),
+        ("gram", 2),
+        ("query", 1),
+        ("query", 2),
+        ("target", 1),
+        ("target", 2),
+    ]:
         a, b = (batch[name].numpy() ** power for batch in (literal, direct))
         spread = np.sqrt((a.var(axis=-1) + b.var(axis=-1)) / 20000)
         # Five standard errors over some 20 numbers.
@@ -126,18 +170,31 @@ def test_wishart_prompts_have_the_distribution_of_literal_ones(task: str) -> Non
 
 def test_one_layer_ends_at_equation_2() -> None:
     """AH3 to AH5 at a small scale: full V and Q, skewed inputs, tasks w ~ N(0, I)."""
-    problem = {"parametrisation": "full", "layers": 1, "task_covariance": "identity", "spectrum": (1, 1, 0.5, 0.5, 1)}
-    config = Config(prompts=100, learning_rate=0.05, halving=100, init_std=0.02, beta2=0.999, **problem)
+    problem = {
+        "parametrisation": "full",
+        "layers": 1,
+        "task_covariance": "identity",
+        "spectrum": (1, 1, 0.5, 0.5, 1),
+    }
+    config = Config(
+        prompts=100, learning_rate=0.05, halving=100, init_std=0.02, beta2=0.999, **problem
+    )
     weights = train(Sweep("test", model.MODEL, (config,), (0, 400), model.Evaluation())).last()
     value, key_query = (weights[name][0, 0].numpy() for name in ("V", "Q"))
-    learnt, best = -value[-1, -1] * key_query[:5, :5], theory.preconditioner(model.covariance(config), 20)
-    # The tolerance covers the gradient noise of the last steps, at a sixteenth of the learning rate.
+    learnt, best = (
+        -value[-1, -1] * key_query[:5, :5],
+        theory.preconditioner(model.covariance(config), 20),
+    )
+    # The tolerance covers the gradient noise of the last steps, at a sixteenth of the learning
+    # rate.
     assert np.linalg.norm(learnt - best) < 0.1 * np.linalg.norm(best)
     assert np.linalg.norm(value[-1, :5]) < 0.02 * abs(value[-1, -1])
 
 
 def test_prompts_stay_until_they_are_resampled() -> None:
-    first, same, other = (model.sample([Config(**SMALL, resample=3)], step)["gram"] for step in (0, 2, 3))
+    first, same, other = (
+        model.sample([Config(**SMALL, resample=3)], step)["gram"] for step in (0, 2, 3)
+    )
     np.testing.assert_array_equal(first, same)
     assert not np.array_equal(first, other)
 
@@ -162,7 +219,10 @@ def test_the_distance_to_a_multiple_of_the_identity(scalar: float, turn: float) 
 @pytest.mark.parametrize(
     ("constants", "message"),
     [
-        ({"spectrum": (1, 1, 0, 1, 1)}, "spectrum .* must be of positive eigenvalues, .* not positive definite"),
+        (
+            {"spectrum": (1, 1, 0, 1, 1)},
+            "spectrum .* must be of positive eigenvalues, .* not positive definite",
+        ),
         ({"spectrum": (1, 2)}, "must be 5 eigenvalues because dimension = 5; it has 2"),
         ({"parametrisation": "full"}, "gradient_estimator = .*: must be sampled_prompts for full"),
     ],
@@ -189,7 +249,10 @@ def test_lbfgs_takes_the_steps_of_torch(history: int) -> None:
         (slope,) = torch.autograd.grad(quartic(w[0]) + quartic(w[1]), [w])
         params, state = optimiser.update(params, {"w": slope}, state, step)
     for run, rate in enumerate(rates):
-        w, never = start[run].clone().requires_grad_(), {"tolerance_grad": 0, "tolerance_change": -float("inf")}
+        w, never = (
+            start[run].clone().requires_grad_(),
+            {"tolerance_grad": 0, "tolerance_change": -float("inf")},
+        )
         method = torch.optim.LBFGS([w], rate, max_iter=1, history_size=history, **never)
 
         def closure(w: torch.Tensor = w) -> float:

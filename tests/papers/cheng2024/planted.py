@@ -1,4 +1,6 @@
-"""Planted violations of the claims on Cheng et al. 2024, on constructed weights that satisfy every claim."""
+"""Planted violations of the claims on Cheng et al. 2024, on constructed weights that satisfy
+every claim.
+"""
 
 import dataclasses
 from functools import cache
@@ -23,31 +25,46 @@ EYE = torch.eye(5, dtype=torch.float64)
 
 @cache
 def sound(figure: str) -> Trained:
-    return {name: constructed(sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()}
+    return {
+        name: constructed(sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()
+    }
 
 
 def constructed(sweep: Sweep, by: float = 0, **where: object) -> Runs:
-    """Few runs that go in one step to weights whose first layer is a functional gradient step; others do nothing.
+    """Few runs that go in one step to weights whose first layer is a functional gradient step;
+    others do nothing.
 
-    The log losses are `planned`, and different by some number for configs with the constants `where`.
+    The log losses are `planned`, and different by some number for configs with the constants
+    `where`.
     """
     seeds = sorted(set(sweep.seeds))[:SEEDS]
     configs = tuple(config for config in sweep.configs if config.seed in seeds)
     start = model.init(configs)
     end = {name: torch.zeros_like(w) for name, w in start.items()}
     for run, config in enumerate(configs):
-        loss = planned(config) + by * all(getattr(config, name) == value for name, value in where.items())
-        first = {"scale": torch.tensor(1.0), "key": EYE, "query": EYE, "rate": torch.tensor(rate(config, loss))}
+        loss = planned(config) + by * all(
+            getattr(config, name) == value for name, value in where.items()
+        )
+        first = {
+            "scale": torch.tensor(1.0),
+            "key": EYE,
+            "query": EYE,
+            "rate": torch.tensor(rate(config, loss)),
+        }
         for name in first.keys() & end.keys():
             end[name][run, 0] = first[name]
     weights = {name: torch.stack([w, end[name], end[name]], dim=1) for name, w in start.items()}
-    short = dataclasses.replace(sweep, configs=configs, snapshots=(0, 1, 2), test=model.Evaluation(PROMPTS))
+    short = dataclasses.replace(
+        sweep, configs=configs, snapshots=(0, 1, 2), test=model.Evaluation(PROMPTS)
+    )
     # The oracle takes the weights of least loss, those after the first step.
     return Runs(short, weights, np.tile([1.0, 0.0], (len(configs), 1)))
 
 
 def planned(config: Config) -> float:
-    """A log loss as claimed, relative to that of the prediction 0: matched ones fall with depth, others are ordered."""
+    """A log loss as claimed, relative to that of the prediction 0: matched ones fall with depth,
+    others are ordered.
+    """
     if config.labels == "comb" or config.kernel == "linear_exp":
         return 2.5 + 0.5 * (config.kernel != "linear_exp") + 0.01 * (config.seed % 3)
     place = ORDERS.get(config.labels, ORDERS["half_exp"]).index(config.kernel)
@@ -57,15 +74,25 @@ def planned(config: Config) -> float:
 
 def rate(config: Config, loss: float) -> float:
     """The r <= 0, away from the labels, of a step with E (y - f)^2 = exp(loss) E y^2."""
-    square, product, size = moments(config.kernel, config.labels, config.context_length, config.seed)
+    square, product, size = moments(
+        config.kernel, config.labels, config.context_length, config.seed
+    )
     return (product - np.sqrt(product**2 + size * (np.exp(loss) - 1) * square)) / size
 
 
 @cache
 def moments(kernel: str, labels: str, n: int, seed: int) -> tuple[float, float, float]:
-    """E y^2, E y g and E g^2 on the test prompts, where g are the predictions of a step with r = 1."""
-    prompts = model.prompts_of(Config(labels=labels, context_length=n, seed=seed), "evaluate", 0, PROMPTS)
-    step = {"key": EYE[None, None], "query": EYE[None, None], "rate": torch.ones(1, 1, dtype=torch.float64)}
+    """E y^2, E y g and E g^2 on the test prompts, where g are the predictions of a step with r =
+    1.
+    """
+    prompts = model.prompts_of(
+        Config(labels=labels, context_length=n, seed=seed), "evaluate", 0, PROMPTS
+    )
+    step = {
+        "key": EYE[None, None],
+        "query": EYE[None, None],
+        "rate": torch.ones(1, 1, dtype=torch.float64),
+    }
     heads = transformers.TWO_HEADS.get(kernel, (kernel,))
     g = sum(model.predictions(step, Config(kernel=head), prompts) for head in heads)
     y = prompts.labels[:, -1]
@@ -84,8 +111,12 @@ def skewed(runs: Runs) -> Runs:
 
 
 SKEWED = Planted("B'C is far from a multiple of I", each(skewed))
-WORSE_DEEP = moved("five layers of relu are worse than three", 0.5, labels="relu", kernel="relu", layers=5)
-WORSE_SHALLOW = moved("one linear layer is worse than five", 0.2, labels="half_exp", kernel="linear", layers=1)
+WORSE_DEEP = moved(
+    "five layers of relu are worse than three", 0.5, labels="relu", kernel="relu", layers=5
+)
+WORSE_SHALLOW = moved(
+    "one linear layer is worse than five", 0.2, labels="half_exp", kernel="linear", layers=1
+)
 ONE_HEAD = moved("one exp head is better than two heads", -2.0, labels="comb", kernel="exp")
 PLANTED = {
     "C3-exp": {"least gap of the order, half_exp labels": UNTRAINED},
@@ -94,7 +125,9 @@ PLANTED = {
     "C4": {"largest rise of the matched log loss with depth": WORSE_DEEP},
     "C5": {"fall of linear attention's log loss on half_exp labels": WORSE_SHALLOW},
     "C6": {
-        f"log loss of {b} over {a}, exp labels": moved(f"{a} is worse than {b}", 1.0, labels="exp", kernel=a)
+        f"log loss of {b} over {a}, exp labels": moved(
+            f"{a} is worse than {b}", 1.0, labels="exp", kernel=a
+        )
         for a, b in pairwise(ORDERS["half_exp"])
     },
     "C8": {f"difference from a functional step, {kernel}": SKEWED for kernel in KERNELS}
@@ -103,6 +136,8 @@ PLANTED = {
     "C10": {"least log loss of the other head over two": UNTRAINED},
 }
 UNTRAINED_HOLD = {
-    "C4": "untrained losses do not rise with depth; trainings that have not converged are excluded by a condition",
-    "C5": "untrained losses do not fall with depth; trainings that have not converged are excluded by a condition",
+    "C4": "untrained losses do not rise with depth; trainings that have not converged are excluded "
+    "by a condition",
+    "C5": "untrained losses do not fall with depth; trainings that have not converged are excluded "
+    "by a condition",
 }

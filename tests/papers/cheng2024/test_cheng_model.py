@@ -1,4 +1,6 @@
-"""Layers of kernel attention are functional gradient steps; reduced forms, optimisers and bad constants."""
+"""Layers of kernel attention are functional gradient steps; reduced forms, optimisers and bad
+constants.
+"""
 
 import dataclasses
 import itertools
@@ -41,7 +43,9 @@ def tensors(prompts: tasks.Prompts) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(prompts.inputs), torch.from_numpy(prompts.labels)
 
 
-def published(weights: dict[str, torch.Tensor], run: int, prompts: tasks.Prompts, kernel: str) -> torch.Tensor:
+def published(
+    weights: dict[str, torch.Tensor], run: int, prompts: tasks.Prompts, kernel: str
+) -> torch.Tensor:
     """Return the predictions of one run by the literal model."""
     of_run = {name: w[run] for name, w in transformers.complete(weights).items()}
     return oracles.published_transformer(of_run, *tensors(prompts), kernel)
@@ -74,8 +78,12 @@ def test_the_stack_is_functional_gradient_descent(kernel: str) -> None:
 
 @pytest.mark.parametrize(("law", "length"), cheng_functional_gd.CONVERGING.items())
 def test_descent_contracts_to_the_bayes_optimum(law: str, length: int) -> None:
-    """C2: every step multiplies the distance from f* = k' K^-1 y by at most 1 - r lambda_min / n."""
-    distances, bounds = cheng_functional_gd.descent_errors(Config(labels=law, context_length=length))
+    """C2: every step multiplies the distance from f* = k' K^-1 y by at most 1 - r lambda_min /
+    n.
+    """
+    distances, bounds = cheng_functional_gd.descent_errors(
+        Config(labels=law, context_length=length)
+    )
     # Distances below this, relative to the first, are rounding.
     known = distances[1:] > 1e-9 * distances[0]
     assert known.mean() > 0.5 and np.all(bounds < 1)
@@ -83,25 +91,37 @@ def test_descent_contracts_to_the_bayes_optimum(law: str, length: int) -> None:
 
 
 def test_two_heads_are_a_step_in_the_sum_of_their_kernels() -> None:
-    """C12: without blocks A a layer with two heads is one functional gradient step in r_1 k_1 + r_2 k_2."""
-    config = Config(kernel="linear_exp", labels="comb", layers=3, context_length=7, covariates=True, **MATRICES)
-    weights = {name: w[:, :1].expand(-1, 3, *w.shape[2:]) for name, w in model.init([config]).items()}
+    """C12: without blocks A a layer with two heads is one functional gradient step in r_1 k_1 +
+    r_2 k_2.
+    """
+    config = Config(
+        kernel="linear_exp", labels="comb", layers=3, context_length=7, covariates=True, **MATRICES
+    )
+    weights = {
+        name: w[:, :1].expand(-1, 3, *w.shape[2:]) for name, w in model.init([config]).items()
+    }
     weights["covariate"] = 0 * weights["covariate"]
     key, query, rate = (weights[name][0, 0] for name in ("key", "query", "rate"))
     one, two = (step_kernel(key[h], query[h], name) for h, name in enumerate(("linear", "exp")))
     prompts = model.prompts_of(config, "test", 0, 20)
-    wanted = descent(lambda u, v: rate[0].item() * one(u, v) + rate[1].item() * two(u, v), [1.0] * 3, prompts)
+    wanted = descent(
+        lambda u, v: rate[0].item() * one(u, v) + rate[1].item() * two(u, v), [1.0] * 3, prompts
+    )
     np.testing.assert_allclose(model.predictions(weights, config, prompts), wanted, **CLOSE)
 
 
 def test_one_step_of_the_linear_kernel_in_closed_form() -> None:
-    """The loss of one step is quadratic in r, least at r = d / (1 + (d - 1)/n), where it is (d - 1) / (n + d - 1)."""
+    """The loss of one step is quadratic in r, least at r = d / (1 + (d - 1)/n), where it is (d -
+    1) / (n + d - 1).
+    """
     n, d = 8, 5
     best = d / (1 + (d - 1) / n)
     prompts = model.prompts_of(Config(labels="linear", context_length=n), "test", 0, 20_000)
     inputs, labels = tensors(prompts)
     rates = [torch.full((len(labels), 1), best * factor).double() for factor in (0.9, 1, 1.1)]
-    answers = [gauss_newton.predictions(torch.ones_like(r), r, inputs, labels, "linear") for r in rates]
+    answers = [
+        gauss_newton.predictions(torch.ones_like(r), r, inputs, labels, "linear") for r in rates
+    ]
     losses = [torch.mean((f - labels[:, -1]) ** 2).item() for f in answers]
     # The standard error is 1.5 %; all rates are compared on the same prompts.
     assert losses[1] == pytest.approx((d - 1) / (n + d - 1), rel=0.06)
@@ -113,10 +133,16 @@ BLOCKS, LAYERS, D = ("key", "query", "covariate"), 2, 3
 START = np.array([[0.9, 1.2], [1.1, 0.8], [0.2, 0.0], [0.7, 1.1]])
 
 
-def slopes(scalars: np.ndarray, prompts: tasks.Prompts, kernel: str) -> tuple[float, dict[str, np.ndarray]]:
-    """Return the loss at B_l = b_l I, C_l = c_l I, A_l = a_l I and its gradient by every full matrix."""
+def slopes(
+    scalars: np.ndarray, prompts: tasks.Prompts, kernel: str
+) -> tuple[float, dict[str, np.ndarray]]:
+    """Return the loss at B_l = b_l I, C_l = c_l I, A_l = a_l I and its gradient by every full
+    matrix.
+    """
     *blocks, rate = torch.from_numpy(scalars.reshape(4, 1, LAYERS))
-    weights = {name: b[..., None, None] * torch.eye(D) for name, b in zip(BLOCKS, blocks, strict=True)}
+    weights = {
+        name: b[..., None, None] * torch.eye(D) for name, b in zip(BLOCKS, blocks, strict=True)
+    }
     weights = {name: w.clone().requires_grad_() for name, w in (weights | {"rate": rate}).items()}
     inputs, labels = tensors(prompts)
     loss = transformers.losses(weights, inputs.permute(2, 1, 0)[None], labels.mT[None], kernel)[0]
@@ -127,21 +153,30 @@ def slopes(scalars: np.ndarray, prompts: tasks.Prompts, kernel: str) -> tuple[fl
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_least_structured_loss_is_a_stationary_point(kernel: str) -> None:
-    """C11: at A_l = a_l I, B_l = b_l I, C_l = c_l I the gradient by every matrix is a multiple of I.
+    """C11: at A_l = a_l I, B_l = b_l I, C_l = c_l I the gradient by every matrix is a multiple of
+    I.
 
-    It vanishes where the loss over these scalars is least. The prompts are closed under rotations: they have all images
-    under signed permutations of the coordinates, with the same labels.
+    It vanishes where the loss over these scalars is least. The prompts are closed under rotations:
+    they have all images under signed permutations of the coordinates, with the same labels.
     """
-    some = model.prompts_of(Config(kernel=kernel, labels="relu", dimension=D, context_length=5), "test", 0, 12)
-    turns = itertools.product(itertools.permutations(np.eye(D)), itertools.product((1.0, -1.0), repeat=D))
+    some = model.prompts_of(
+        Config(kernel=kernel, labels="relu", dimension=D, context_length=5), "test", 0, 12
+    )
+    turns = itertools.product(
+        itertools.permutations(np.eye(D)), itertools.product((1.0, -1.0), repeat=D)
+    )
     inputs = np.concatenate([some.inputs @ (np.array(order) * signs) for order, signs in turns])
     closed = some._replace(inputs=inputs, labels=np.tile(some.labels, (len(inputs) // 12, 1)))
 
     def by_scalars(scalars: np.ndarray) -> tuple[float, np.ndarray]:
         loss, by_matrix = slopes(scalars, closed, kernel)
-        return loss, np.array([*(np.trace(by_matrix[n], axis1=1, axis2=2) for n in BLOCKS), by_matrix["rate"]]).ravel()
+        return loss, np.array(
+            [*(np.trace(by_matrix[n], axis1=1, axis2=2) for n in BLOCKS), by_matrix["rate"]]
+        ).ravel()
 
-    best = minimize(by_scalars, START.ravel(), jac=True, method="BFGS", options={"gtol": 1e-8, "maxiter": 2000}).x
+    best = minimize(
+        by_scalars, START.ravel(), jac=True, method="BFGS", options={"gtol": 1e-8, "maxiter": 2000}
+    ).x
     norms = []
     for scalars in (START, best):
         by_matrix = slopes(scalars, closed, kernel)[1]
@@ -156,7 +191,9 @@ def test_the_least_structured_loss_is_a_stationary_point(kernel: str) -> None:
 
 @pytest.mark.parametrize("kernel", [*KERNELS, "linear_exp"])
 @pytest.mark.parametrize("layers", [1, 3])
-def test_predictions_and_gradients_are_those_of_the_published_transformer(kernel: str, layers: int) -> None:
+def test_predictions_and_gradients_are_those_of_the_published_transformer(
+    kernel: str, layers: int
+) -> None:
     config = Config(kernel=kernel, layers=layers, context_length=5, covariates=True, **MATRICES)
     prompts = model.prompts_of(config, "test", 0, 6)
     runs = model.init([config, dataclasses.replace(config, seed=1)])
@@ -165,7 +202,10 @@ def test_predictions_and_gradients_are_those_of_the_published_transformer(kernel
     reduced = transformers.predictions(weights, inputs, labels, kernel)
     literal = torch.stack([published(weights, run, prompts, kernel) for run in (0, 1)])
     one, other = (
-        (answers, torch.autograd.grad((answers**2).sum(), list(weights.values()), materialize_grads=True))
+        (
+            answers,
+            torch.autograd.grad((answers**2).sum(), list(weights.values()), materialize_grads=True),
+        )
         for answers in (reduced, literal)
     )
     torch.testing.assert_close(one, other, **CLOSE)
@@ -182,11 +222,15 @@ def test_the_jacobian_of_the_scalars_is_that_of_the_published_transformer(kernel
         return published(model.matrices_of(weights, config), 0, prompts, kernel)
 
     wanted = literal(scalars), torch.autograd.functional.jacobian(literal, scalars)
-    torch.testing.assert_close(gauss_newton.jacobian(scalars, *tensors(prompts), kernel), wanted, **CLOSE)
+    torch.testing.assert_close(
+        gauss_newton.jacobian(scalars, *tensors(prompts), kernel), wanted, **CLOSE
+    )
 
 
 def test_a_transformation_of_the_inputs_is_undone_by_the_weights() -> None:
-    """x = U D xi with B -> B (U D)^-1, and C likewise, gives the same predictions and the same metric in xi."""
+    """x = U D xi with B -> B (U D)^-1, and C likewise, gives the same predictions and the same
+    metric in xi.
+    """
     config = Config(kernel="exp", layers=2, context_length=5, **MATRICES)
     there = dataclasses.replace(config, deviations=(1, 1, 0.5, 1.5, 1))
     inverse, weights = torch.from_numpy(np.linalg.inv(there.transformation())), model.init([config])
@@ -201,7 +245,10 @@ def test_a_multiple_of_the_identity_is_its_own_nearest_step() -> None:
     eye = torch.eye(5, dtype=torch.float64)[None, None]
     near = cheng_functional_gd.nearest_step({"key": 2 * eye, "query": 3 * eye}, Config(layers=1))
     torch.testing.assert_close(near["key"].mT @ near["query"], 6 * eye)
-    assert [cheng_functional_gd.anisotropy(m) for m in (6 * np.eye(5), np.diag([1.0, -1.0]))] == [0, 1]
+    assert [cheng_functional_gd.anisotropy(m) for m in (6 * np.eye(5), np.diag([1.0, -1.0]))] == [
+        0,
+        1,
+    ]
 
 
 def test_gauss_newton_reaches_the_minimum_that_scipy_finds() -> None:
@@ -211,7 +258,9 @@ def test_gauss_newton_reaches_the_minimum_that_scipy_finds() -> None:
 
     def errors(values: np.ndarray) -> np.ndarray:
         scales, rates = torch.from_numpy(values).reshape(2, 1, 2).expand(2, 100, -1)
-        return (gauss_newton.predictions(scales, rates, inputs, labels, config.kernel) - labels[:, -1]).numpy()
+        return (
+            gauss_newton.predictions(scales, rates, inputs, labels, config.kernel) - labels[:, -1]
+        ).numpy()
 
     start = np.concatenate([runs.last()[name][0, :2].numpy() for name in ("scale", "rate")])
     best = least_squares(errors, start, xtol=1e-14, ftol=1e-14, gtol=1e-14)
@@ -221,27 +270,41 @@ def test_gauss_newton_reaches_the_minimum_that_scipy_finds() -> None:
 
 
 def moves(rule: Optimiser, weights: dict[str, torch.Tensor], steps: int) -> dict[str, torch.Tensor]:
-    """Return the change of the weights after some steps on pseudo-gradients of norm one per layer."""
+    """Return the change of the weights after some steps on pseudo-gradients of norm one per
+    layer.
+    """
     state, now, rng = rule.init(weights), dict(weights), np.random.default_rng(0)
     for step in range(steps):
-        drawn = {name: torch.from_numpy(rng.standard_normal(w.shape) + 0.3) for name, w in weights.items()}
+        drawn = {
+            name: torch.from_numpy(rng.standard_normal(w.shape) + 0.3)
+            for name, w in weights.items()
+        }
         now, state = rule.update(now, normalised_steps.directions(drawn), state, step)
     return {name: now[name] - w for name, w in weights.items()}
 
 
 def test_normalised_steps_equal_the_published_clipped_ones() -> None:
-    """In every layer their directions have a cosine above 0.999 and their lengths agree within 10 %."""
+    """In every layer their directions have a cosine above 0.999 and their lengths agree within
+    10 %.
+    """
     config = Config(**MATRICES)
     clipped = oracles.clipped([config.learning_rate], halving(0), config.momentum)
-    one, other = (moves(rule, model.init([config]), 60) for rule in (clipped, model.optimiser([config])))
+    one, other = (
+        moves(rule, model.init([config]), 60) for rule in (clipped, model.optimiser([config]))
+    )
     for layer in range(model.DEEPEST):
-        u, v = (torch.cat([w[0, layer].reshape(-1) for w in changes.values()]) for changes in (one, other))
+        u, v = (
+            torch.cat([w[0, layer].reshape(-1) for w in changes.values()])
+            for changes in (one, other)
+        )
         assert torch.dot(u, v) / u.norm() / v.norm() > 0.999
         assert 0.9 < u.norm() / v.norm() <= 1.0001
 
 
 def test_adam_on_directions_is_adam_with_longer_steps_of_the_rate() -> None:
-    config = Config(kernel="softmax", context_length=6, parametrisation="matrices", optimiser="directions")
+    config = Config(
+        kernel="softmax", context_length=6, parametrisation="matrices", optimiser="directions"
+    )
     rules = model.optimiser([config]), adam([config.learning_rate], beta1=0.9, beta2=0.99)
     one, other = (moves(rule, model.init([config]), 5) for rule in rules)
     torch.testing.assert_close(one, other | {"rate": 3 * 6 * other["rate"]})
@@ -257,7 +320,9 @@ def test_rates_halve_and_layers_without_a_gradient_stay(optimiser: str) -> None:
         after, _ = rule.update(weights, gradients, rule.init(weights), 6)
         changes.append((after["key"] - weights["key"])[0, 0])
     torch.testing.assert_close(changes[1], changes[0] / 4)
-    still, _ = rule.update(weights, {n: torch.zeros_like(w) for n, w in weights.items()}, rule.init(weights), 0)
+    still, _ = rule.update(
+        weights, {n: torch.zeros_like(w) for n, w in weights.items()}, rule.init(weights), 0
+    )
     assert all(torch.equal(still[name], w) for name, w in weights.items())
 
 
@@ -281,13 +346,25 @@ def test_a_diverged_training_has_the_loss_of_the_prediction_0() -> None:
 @pytest.mark.parametrize(
     ("constants", "message"),
     [
-        ({"labels": "comb", "dimension": 3}, "constant dimension .d. = 3: must be at least 4 for labels = comb"),
+        (
+            {"labels": "comb", "dimension": 3},
+            "constant dimension .d. = 3: must be at least 4 for labels = comb",
+        ),
         ({"layers": 9}, "constant layers .L. = 9: must be .* at most 8"),
         ({"deviations": (1, 1, 1)}, "constant deviations .D. = .*: must be 5 positive numbers"),
-        ({"deviations": (1, 1, 0, 1, 1)}, "constant deviations .D. = .*: must be 5 positive numbers"),
-        ({"parametrisation": "matrices"}, "constant optimiser = 'gauss_newton': must be gauss_newton for scalars"),
+        (
+            {"deviations": (1, 1, 0, 1, 1)},
+            "constant deviations .D. = .*: must be 5 positive numbers",
+        ),
+        (
+            {"parametrisation": "matrices"},
+            "constant optimiser = 'gauss_newton': must be gauss_newton for scalars",
+        ),
         ({"covariates": True}, "constant covariates = True: must be false for scalars"),
-        ({"kernel": "linear_exp"}, "constant kernel .h. = 'linear_exp': must be a kernel with one head"),
+        (
+            {"kernel": "linear_exp"},
+            "constant kernel .h. = 'linear_exp': must be a kernel with one head",
+        ),
         ({"resample": 10}, "constant resample = 10: must be 0 with gauss_newton"),
     ],
 )

@@ -26,7 +26,9 @@ def test_inputs_are_uniform_on_the_sphere_and_do_not_depend_on_the_labels() -> N
 
 @pytest.mark.parametrize("law", tasks.KERNELS)
 def test_labels_have_the_kernel_as_covariance_with_absolute_eigenvalues(law: str) -> None:
-    """The whitened labels of 4000 prompts have unit covariance; an entry's standard error is at most 0.022."""
+    """The whitened labels of 4000 prompts have unit covariance; an entry's standard error is at
+    most 0.022.
+    """
     prompts = drawn(law, count=4000)
     kernel = tasks.KERNELS[law](prompts.inputs, prompts.inputs)
     values, vectors = np.linalg.eigh(prompts.covariance)
@@ -39,10 +41,14 @@ def test_labels_have_the_kernel_as_covariance_with_absolute_eigenvalues(law: str
 
 
 def test_kernels_as_published() -> None:
-    """k(u, u) is exp(1/2) in the published code and e in a summary; comb ignores the fifth coordinate."""
+    """k(u, u) is exp(1/2) in the published code and e in a summary; comb ignores the fifth
+    coordinate.
+    """
     x = drawn("comb").inputs
     for law, factor in {"exp": 1.0, "half_exp": 0.5}.items():
-        np.testing.assert_allclose(np.diagonal(tasks.KERNELS[law](x, x), axis1=1, axis2=2), np.exp(factor))
+        np.testing.assert_allclose(
+            np.diagonal(tasks.KERNELS[law](x, x), axis1=1, axis2=2), np.exp(factor)
+        )
     comb, moved = tasks.KERNELS["comb"], x + 3 * (np.arange(D) == 4)
     np.testing.assert_array_equal(comb(x, x), comb(moved, moved))
 
@@ -52,7 +58,9 @@ def test_bayes_errors_are_variances_given_the_examples(law: str) -> None:
     """The variance of one label given the others is 1 / (S^-1)_qq."""
     covariance = drawn(law).covariance
     jittered = covariance + 1e-4 * np.eye(5)
-    variances, of_jittered = (1 / np.linalg.inv(matrix)[..., -1, -1] for matrix in (covariance, jittered))
+    variances, of_jittered = (
+        1 / np.linalg.inv(matrix)[..., -1, -1] for matrix in (covariance, jittered)
+    )
     np.testing.assert_allclose(tasks.bayes_error(covariance), variances, rtol=1e-6)
     np.testing.assert_allclose(tasks.jittered_error(covariance, 1e-4, 1e-4), of_jittered, rtol=1e-6)
 

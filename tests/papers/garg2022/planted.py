@@ -1,9 +1,10 @@
 """Violations of the claims on Garg et al.: models that predict with a known error.
 
-No short training comes near the claims (4500 steps at the laptop scale leave some of them open), and no weights of a
-GPT-2 that satisfy them can be written down. So regressions replace the transformer's predictions. The control is ridge
-regression on inputs clipped to the range of training, and one linear layer for G9, which ridge regression contradicts,
-because it is too near to least squares.
+No short training comes near the claims (4500 steps at the laptop scale leave some of them open),
+and no weights of a GPT-2 that satisfy them can be written down. So regressions replace the
+transformer's predictions. The control is ridge regression on inputs clipped to the range of
+training, and one linear layer for G9, which ridge regression contradicts, because it is too near to
+least squares.
 """
 
 import dataclasses
@@ -46,7 +47,9 @@ def ridge(penalty: float, cut: float) -> Model:
 
 
 def layer(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """One linear layer at its limit for N = 2d standard normal examples: x' Gamma^-1 (1/k) sum_i y_i x_i."""
+    """One linear layer at its limit for N = 2d standard normal examples: x' Gamma^-1 (1/k) sum_i
+    y_i x_i.
+    """
     d = inputs.shape[-1]
     moment = np.einsum("pk,pkd->pd", labels, inputs) / max(labels.shape[-1], 1)
     return np.einsum("pqd,pd->pq", queries, moment) / (1 + (d + 1) / (2 * d))
@@ -60,17 +63,28 @@ def last_label(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> n
 def predicting(model: Model) -> tuple[Patch, ...]:
     """The model's predictions instead of the transformer's."""
 
-    def queries(weights: Any, inputs: np.ndarray, labels: np.ndarray, asked: np.ndarray, heads: int) -> np.ndarray:
+    def queries(
+        weights: Any, inputs: np.ndarray, labels: np.ndarray, asked: np.ndarray, heads: int
+    ) -> np.ndarray:
         answers = np.stack([model(*run) for run in zip(inputs, labels, asked, strict=True)])
         return np.broadcast_to(answers, (SEEDS, *answers.shape[1:]))
 
-    def prefixes(weights: Any, inputs: np.ndarray, labels: np.ndarray, asked: np.ndarray, heads: int) -> np.ndarray:
+    def prefixes(
+        weights: Any, inputs: np.ndarray, labels: np.ndarray, asked: np.ndarray, heads: int
+    ) -> np.ndarray:
         count = range(labels.shape[-1])
-        parts = (queries(weights, inputs[:, :, :k], labels[:, :, :k], asked[:, :, k : k + 1], heads) for k in count)
+        parts = (
+            queries(weights, inputs[:, :, :k], labels[:, :, :k], asked[:, :, k : k + 1], heads)
+            for k in count
+        )
         return np.concatenate(list(parts), axis=-1)
 
     return (
-        (decoder, "predict", lambda _: lambda weights, x, y, heads: prefixes(weights, x, y, x, heads)),
+        (
+            decoder,
+            "predict",
+            lambda _: lambda weights, x, y, heads: prefixes(weights, x, y, x, heads),
+        ),
         (decoder, "predict_prefixes", lambda _: prefixes),
         (decoder, "predict_queries", lambda _: queries),
     )

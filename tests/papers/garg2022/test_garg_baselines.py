@@ -20,7 +20,12 @@ def minimum_norm(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> f
     return float(query @ np.linalg.lstsq(inputs, labels, rcond=1e-10)[0])
 
 
-CHANGES = [lambda x: x, flat, lambda x: np.repeat(x, 2, axis=-2)[..., :13, :], lambda x: x / np.arange(1, 6)]
+CHANGES = [
+    lambda x: x,
+    flat,
+    lambda x: np.repeat(x, 2, axis=-2)[..., :13, :],
+    lambda x: x / np.arange(1, 6),
+]
 ONE_FIT = {
     baselines.LEAST_SQUARES: minimum_norm,
     baselines.NEIGHBOURS: estimators.nearest_neighbours(3),
@@ -30,19 +35,27 @@ ONE_FIT = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("name", BASELINES)
-def test_every_prefix_has_the_answer_of_one_fit(name: str, change: Callable[[np.ndarray], np.ndarray]) -> None:
+def test_every_prefix_has_the_answer_of_one_fit(
+    name: str, change: Callable[[np.ndarray], np.ndarray]
+) -> None:
     """60 prompts of 13 points in 5 dimensions, with noisy labels and separate queries."""
     rng = np.random.default_rng(11)
     inputs, weights = rng.normal(size=(3, 20, 13, 5)), rng.normal(size=(3, 20, 1, 5))
     labels = np.sum(inputs * weights, axis=-1) + 0.3 * rng.normal(size=(3, 20, 13))
-    queries, inputs, expected = rng.normal(size=inputs.shape), change(inputs), np.zeros(labels.shape)
+    queries, inputs, expected = (
+        rng.normal(size=inputs.shape),
+        change(inputs),
+        np.zeros(labels.shape),
+    )
     for *prompt, k in np.ndindex(labels.shape):
         if k:
             x, y = inputs[*prompt, :k], labels[*prompt, :k]
             expected[*prompt, k] = ONE_FIT[name](x, y, queries[*prompt, k])
     # Rounding grows with the condition number squared, which is 1e3 at the worst of these prefixes.
     scale = np.abs(expected).max(axis=-1, keepdims=True)
-    np.testing.assert_allclose(BASELINES[name](inputs, labels, queries) / scale, expected / scale, atol=1e-8)
+    np.testing.assert_allclose(
+        BASELINES[name](inputs, labels, queries) / scale, expected / scale, atol=1e-8
+    )
 
 
 def test_least_squares_without_noise_is_exact_from_as_many_examples_as_dimensions_on() -> None:

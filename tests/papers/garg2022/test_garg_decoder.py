@@ -1,4 +1,6 @@
-"""Garg et al.'s decoder: the published model, causality, queries and prefixes, prompts in chunks."""
+"""Garg et al.'s decoder: the published model, causality, queries and prefixes, prompts in
+chunks.
+"""
 
 import numpy as np
 import pytest
@@ -18,7 +20,9 @@ HEADS = 2
 def weights(count: int = 2, dtype: torch.dtype = torch.float64) -> Params:
     """Random weights, biases and gains, large enough that every part matters."""
     params, rng = gpt2.init(sweep((100, 101)[:count]).configs), np.random.default_rng(7)
-    return {n: (w + torch.from_numpy(rng.normal(0, 0.2, w.shape))).to(dtype) for n, w in params.items()}
+    return {
+        n: (w + torch.from_numpy(rng.normal(0, 0.2, w.shape))).to(dtype) for n, w in params.items()
+    }
 
 
 def prompts(seed: int = 1, points: int = 7) -> tuple[np.ndarray, np.ndarray]:
@@ -29,10 +33,14 @@ def prompts(seed: int = 1, points: int = 7) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_predictions_equal_those_of_the_published_model(dtype: torch.dtype) -> None:
-    """Compared with transformers' GPT-2 with learned positions between two linear maps, at every other token."""
+    """Compared with transformers' GPT-2 with learned positions between two linear maps, at every
+    other token.
+    """
     model = hugging_face(16, 2, 14, 0.3, dtype)
     ends = {n: w for n, w in weights(1, dtype).items() if n.startswith("read_")}
-    params = from_hugging_face(model, 16) | ends | {"positions": model.wpe.weight.detach()[None, :13]}
+    params = (
+        from_hugging_face(model, 16) | ends | {"positions": model.wpe.weight.detach()[None, :13]}
+    )
     inputs, labels = prompts()
     # x_0 y_0 x_1 ... x_{n-1} y_{n-1} as tokens of d coordinates
     tokens = np.zeros((3, 14, 4))
@@ -40,7 +48,9 @@ def test_predictions_equal_those_of_the_published_model(dtype: torch.dtype) -> N
     embedded = torch.from_numpy(tokens).to(dtype) @ ends["read_in"][0] + ends["read_in.bias"][0]
     with torch.no_grad():
         stream = model(inputs_embeds=embedded).last_hidden_state
-        expected = (stream @ ends["read_out"][0] + ends["read_out.bias"][0])[:, ::2, 0].double().numpy()
+        expected = (
+            (stream @ ends["read_out"][0] + ends["read_out.bias"][0])[:, ::2, 0].double().numpy()
+        )
     ours = decoder.predict(params, inputs, labels, heads=HEADS)[0]
     tolerance = rounding(dtype, chained(params)) * abs(expected).max()
     np.testing.assert_allclose(ours, expected, rtol=0, atol=tolerance)
@@ -50,24 +60,33 @@ def test_predictions_equal_those_of_the_published_model(dtype: torch.dtype) -> N
 def test_a_prediction_sees_all_earlier_numbers_and_no_others(seed: int, k: int) -> None:
     """Later examples and its own label leave the prediction at input k the same bit for bit."""
     inputs, labels = prompts()
-    rng, before = np.random.default_rng(seed), decoder.predict(weights(), inputs, labels, heads=HEADS)
+    rng, before = (
+        np.random.default_rng(seed),
+        decoder.predict(weights(), inputs, labels, heads=HEADS),
+    )
     later, earlier = (inputs.copy(), labels.copy()), (inputs.copy(), labels.copy())
     later[0][:, :, k + 1 :] = 100 * rng.standard_normal(inputs[:, :, k + 1 :].shape)
     later[1][:, :, k:] = 100 * rng.standard_normal(labels[:, :, k:].shape)
-    assert np.array_equal(decoder.predict(weights(), *later, heads=HEADS)[:, :, : k + 1], before[:, :, : k + 1])
+    assert np.array_equal(
+        decoder.predict(weights(), *later, heads=HEADS)[:, :, : k + 1], before[:, :, : k + 1]
+    )
     earlier[0][:, :, rng.integers(k + 1), rng.integers(4)] += 0.1
     assert (decoder.predict(weights(), *earlier, heads=HEADS)[:, :, k] != before[:, :, k]).all()
     if k:
         inside = labels.copy()
         inside[:, :, rng.integers(k)] += 0.1
-        assert (decoder.predict(weights(), inputs, inside, heads=HEADS)[:, :, k] != before[:, :, k]).all()
+        assert (
+            decoder.predict(weights(), inputs, inside, heads=HEADS)[:, :, k] != before[:, :, k]
+        ).all()
 
 
 def test_each_query_is_predicted_as_the_next_input() -> None:
     params, (inputs, labels), (queries, _) = weights(), prompts(), prompts(2)
     prefixes = decoder.predict_prefixes(params, inputs, labels, queries, heads=HEADS)
     for k in range(7):
-        together = decoder.predict_queries(params, inputs[:, :, :k], labels[:, :, :k], queries, heads=HEADS)
+        together = decoder.predict_queries(
+            params, inputs[:, :, :k], labels[:, :, :k], queries, heads=HEADS
+        )
         np.testing.assert_allclose(prefixes[:, :, k], together[:, :, k], rtol=1e-9, atol=1e-11)
         for q in range(7):
             longer = np.concatenate([inputs[:, :, :k], queries[:, :, q : q + 1]], axis=2)
@@ -75,13 +94,17 @@ def test_each_query_is_predicted_as_the_next_input() -> None:
             np.testing.assert_allclose(together[:, :, q], expected, rtol=1e-9, atol=1e-11)
 
 
-def test_neither_chunks_nor_prompts_of_other_runs_change_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_chunks_nor_prompts_of_other_runs_change_predictions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     params, first, second = weights(), prompts(1), prompts(2)
     stacked = [np.concatenate(pair) for pair in zip(first, second, strict=True)]
     separate = decoder.predict(params, *stacked, heads=HEADS)
     monkeypatch.setattr(decoder, "CHUNK", 2)
     for run, shared in enumerate((first, second)):
-        np.testing.assert_allclose(separate[run], decoder.predict(params, *shared, heads=HEADS)[run], rtol=1e-12)
+        np.testing.assert_allclose(
+            separate[run], decoder.predict(params, *shared, heads=HEADS)[run], rtol=1e-12
+        )
 
 
 def test_more_points_than_learned_positions_are_refused() -> None:

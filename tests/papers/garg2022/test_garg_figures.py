@@ -1,4 +1,6 @@
-"""Figures of Garg et al.: the layer's closed form, distribution shifts, the function along a line, axes."""
+"""Figures of Garg et al.: the layer's closed form, distribution shifts, the function along a
+line, axes.
+"""
 
 import dataclasses
 from functools import cache
@@ -42,14 +44,18 @@ def table(name: str, prompts: int = 20) -> Table:
 def test_the_layers_error_on_prompts_matches_its_closed_form(panel: str) -> None:
     """Within 5 standard errors, at a few numbers of examples."""
     matrix, is_scaled = theory.preconditioner(np.eye(D), 2 * D), panel == "scaled"
-    shifted = shifts.questions(runs(), panel, shifts.scaled_inputs(2.0)) if is_scaled else asked(panel)
+    shifted = (
+        shifts.questions(runs(), panel, shifts.scaled_inputs(2.0)) if is_scaled else asked(panel)
+    )
     series = "2, theory" if is_scaled else garg_errors.LAYER
     expected = table("garg_against_theory").curve(panel, series, ERROR).set_index("x")["value"]
     for k in (2, 5, 10):
         moment = np.einsum("rpk,rpkd->rpd", shifted.labels[:, :, :k], shifted.inputs[:, :, :k]) / k
         answers = np.einsum("rpd,de,rpe->rp", shifted.queries[:, :, k], matrix, moment)
         squares = (answers - shifted.answers[:, :, k]) ** 2 / shifted.unit
-        assert abs(squares.mean() - expected.loc[k / D]) < 5 * squares.std() / np.sqrt(squares.size), k
+        assert abs(squares.mean() - expected.loc[k / D]) < 5 * squares.std() / np.sqrt(
+            squares.size
+        ), k
 
 
 @pytest.mark.parametrize("panel", SHIFTS)
@@ -67,7 +73,9 @@ def test_shifted_prompts_have_their_defining_property() -> None:
         assert np.all(distance.min(axis=-1) == 0)
     assert np.unique(distance.argmin(axis=-1)).tolist() == list(range(10))
     for k in (1, 4):
-        products = np.einsum("rpkd,rpd->rpk", orthogonal.inputs[:, :, :k], orthogonal.queries[:, :, k])
+        products = np.einsum(
+            "rpkd,rpd->rpk", orthogonal.inputs[:, :, :k], orthogonal.queries[:, :, k]
+        )
         assert np.abs(products).max() < 1e-10
     signs = np.sign(orthants.inputs[:, :, :10])
     assert np.all(signs == signs[:, :, :1])
@@ -78,18 +86,24 @@ def test_shifted_prompts_have_their_defining_property() -> None:
 def test_noise_is_on_every_label_and_the_skewed_covariance_falls_as_one_over_i_squared() -> None:
     noisy, clean, skewed = map(asked, ("noisy", "clean", "skewed"))
     # The standard error of a variance from 4000 draws is 0.022.
-    np.testing.assert_allclose((noisy.labels * np.sqrt((D + 1) / D) - clean.labels).var(axis=(0, 1)), 1, atol=0.12)
+    np.testing.assert_allclose(
+        (noisy.labels * np.sqrt((D + 1) / D) - clean.labels).var(axis=(0, 1)), 1, atol=0.12
+    )
     np.testing.assert_array_equal(noisy.labels, noisy.answers)
     values = np.sort(np.linalg.eigvalsh(np.cov(skewed.inputs[0].reshape(-1, D).T)))[::-1]
     np.testing.assert_allclose(values / values[0], 1 / np.arange(1, D + 1) ** 2, rtol=0.1)
 
 
-@pytest.mark.parametrize(("shift", "inputs"), [(shifts.scaled_inputs(3.0), 3.0), (shifts.scaled_weights(3.0), 1.0)])
+@pytest.mark.parametrize(
+    ("shift", "inputs"), [(shifts.scaled_inputs(3.0), 3.0), (shifts.scaled_weights(3.0), 1.0)]
+)
 def test_scaled_prompts_are_multiples_of_the_clean_ones(shift: shifts.Shift, inputs: float) -> None:
     clean, scaled = asked("clean"), shifts.questions(runs(), "scaled", shift)
     np.testing.assert_allclose(scaled.inputs, inputs * clean.inputs)
     np.testing.assert_allclose(scaled.labels, 3 * clean.labels)
-    ours, plain = (squared_errors(runs(), part, ["Least Squares"])["Least Squares"] for part in (scaled, clean))
+    ours, plain = (
+        squared_errors(runs(), part, ["Least Squares"])["Least Squares"] for part in (scaled, clean)
+    )
     assert ours.mean() == pytest.approx(plain.mean())
 
 
@@ -105,9 +119,13 @@ def test_the_projected_truth_is_the_projection_on_the_inputs() -> None:
 
 def test_the_drawn_prompts_have_slopes_near_the_published_ones() -> None:
     for panel, wanted in garg_function.SLOPES.items():
-        for series, slope in zip((garg_function.TRUTH, garg_function.PROJECTED), wanted, strict=True):
+        for series, slope in zip(
+            (garg_function.TRUTH, garg_function.PROJECTED), wanted, strict=True
+        ):
             line = table("garg_function", 1280).curve(panel, series, garg_function.VALUE)
-            np.testing.assert_allclose(line["value"], line["value"].iloc[-1] / line["x"].iloc[-1] * line["x"])
+            np.testing.assert_allclose(
+                line["value"], line["value"].iloc[-1] / line["x"].iloc[-1] * line["x"]
+            )
             assert line["value"].iloc[-1] / line["x"].iloc[-1] == pytest.approx(slope, abs=0.15)
 
 
@@ -120,10 +138,14 @@ def test_a_panel_shows_the_answers_to_its_own_prompt() -> None:
         prompt = [np.argmin(abs(np.sum(directions * weights, axis=-1) - slope))]
         examples = inputs[None, prompt, : 2 * D], labels[None, prompt, : 2 * D]
         queries, heads = directions[prompt, None] * x[:, None], trained.sweep.configs[0].heads
-        expected = decoder.predict_queries(trained.last(), *examples, queries[None], heads=heads)[:, 0]
+        expected = decoder.predict_queries(trained.last(), *examples, queries[None], heads=heads)[
+            :, 0
+        ]
         ours = measured.points(panel, garg_function.TWICE, garg_function.VALUE)["value"]
         tolerance = rounding(torch.float32, chained(trained.last())) * abs(expected).max()
-        np.testing.assert_allclose(ours.to_numpy().reshape(expected.shape), expected, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(
+            ours.to_numpy().reshape(expected.shape), expected, rtol=0, atol=tolerance
+        )
 
 
 def test_the_axis_counts_examples_and_dimensions() -> None:

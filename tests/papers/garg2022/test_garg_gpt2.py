@@ -1,4 +1,6 @@
-"""Training of Garg et al.'s GPT-2: loss, published initialisation and curriculum, seeds and resuming."""
+"""Training of Garg et al.'s GPT-2: loss, published initialisation and curriculum, seeds and
+resuming.
+"""
 
 import math
 import random
@@ -19,8 +21,19 @@ from icl.papers.garg2022 import gpt2 as model
 from tests.rounding import chained, rounding
 from tests.stopped import assert_goes_on_bit_for_bit
 
-SMALL = {"dimension": 4, "points": 7, "layers": 2, "heads": 2, "width": 16, "batch": 6, "steps": 12, "every": 3,
-         "first_dimension": 2, "first_points": 3, "learning_rate": 3e-3}  # fmt: skip
+SMALL = {
+    "dimension": 4,
+    "points": 7,
+    "layers": 2,
+    "heads": 2,
+    "width": 16,
+    "batch": 6,
+    "steps": 12,
+    "every": 3,
+    "first_dimension": 2,
+    "first_points": 3,
+    "learning_rate": 3e-3,
+}
 
 
 def sweep(seeds: tuple[int, ...] = (100, 101, 102), **values: Any) -> Sweep:
@@ -57,23 +70,36 @@ def test_inputs_are_standard_normal() -> None:
 
 
 @pytest.mark.parametrize(("step", "kept", "points"), [(0, 2, 3), (3, 3, 5), (6, 4, 7), (11, 4, 7)])
-def test_labels_are_linear_and_unused_coordinates_are_zero(step: int, kept: int, points: int) -> None:
+def test_labels_are_linear_and_unused_coordinates_are_zero(
+    step: int, kept: int, points: int
+) -> None:
     batch = tensors(model.sample(sweep().configs, step))
     x, y = batch["inputs"].double(), batch["labels"].double()
     assert x.shape == (3, 6, points, 4)
     assert (x[..., kept:] == 0).all() and (x[..., :kept] != 0).all()
-    torch.testing.assert_close((x @ (torch.linalg.pinv(x) @ y[..., None]))[..., 0], y, rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        (x @ (torch.linalg.pinv(x) @ y[..., None]))[..., 0], y, rtol=0, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(
     ("step", "dimension", "points"),
-    [(0, 5, 11), (1999, 5, 11), (2000, 6, 13), (29_999, 19, 39), (30_000, 20, 41), (499_999, 20, 41)],
+    [
+        (0, 5, 11),
+        (1999, 5, 11),
+        (2000, 6, 13),
+        (29_999, 19, 39),
+        (30_000, 20, 41),
+        (499_999, 20, 41),
+    ],
 )
 def test_the_published_curriculum(step: int, dimension: int, points: int) -> None:
     assert model.curriculum(step, model.Config()) == (dimension, points)
 
 
-@pytest.mark.parametrize(("scale", "start", "end"), [("workstation", (5, 11), (20, 41)), ("laptop", (2, 5), (5, 11))])
+@pytest.mark.parametrize(
+    ("scale", "start", "end"), [("workstation", (5, 11), (20, 41)), ("laptop", (2, 5), (5, 11))]
+)
 def test_reduced_curricula_keep_the_published_ratio_of_points_to_dimensions(
     scale: str, start: tuple[int, int], end: tuple[int, int]
 ) -> None:
@@ -84,7 +110,9 @@ def test_reduced_curricula_keep_the_published_ratio_of_points_to_dimensions(
 
 
 @pytest.mark.parametrize(("name", "at_60"), [("constant", 1.0), ("cosine", 0.5)])
-def test_the_learning_rate_rises_over_the_warm_up_and_falls_as_a_cosine(name: str, at_60: float) -> None:
+def test_the_learning_rate_rises_over_the_warm_up_and_falls_as_a_cosine(
+    name: str, at_60: float
+) -> None:
     factor = model.schedule(sweep(schedule=name, warm_up=10, steps=110).configs[0])
     np.testing.assert_allclose([factor(step) for step in range(10)], np.arange(1, 11) / 10)
     assert factor(60) == pytest.approx(at_60)
@@ -98,7 +126,11 @@ def test_the_learning_rate_rises_over_the_warm_up_and_falls_as_a_cosine(name: st
 def test_loss_falls_below_that_of_the_zero_prediction() -> None:
     """That loss is 1 in one dimension; 50 batches of 256 labels give it with an error of 0.02."""
     flat = {"first_dimension": 1, "first_points": 4, "every": 1000}
-    losses = train(sweep(steps=400, batch=64, learning_rate=1e-2, clip_norm=1.0, **flat)).losses[:, -50:].mean(axis=1)
+    losses = (
+        train(sweep(steps=400, batch=64, learning_rate=1e-2, clip_norm=1.0, **flat))
+        .losses[:, -50:]
+        .mean(axis=1)
+    )
     assert (losses < 0.95).all() and losses.min() < 0.6
 
 
@@ -118,22 +150,34 @@ def test_the_seed_alone_decides_and_a_stopped_training_resumes(
 @pytest.mark.parametrize("start", ["gpt2", "linear"])
 def test_maps_start_as_linear_layers_of_torch_or_as_gpt2(start: str) -> None:
     torch.manual_seed(0)
-    params = model.init(sweep((100,), start=start, dimension=20, width=64, heads=4, points=41).configs)
+    params = model.init(
+        sweep((100,), start=start, dimension=20, width=64, heads=4, points=41).configs
+    )
     maps = [name for name in params if f"{name}.bias" in params]
     assert len(maps) == 2 + 6 * 2 and params["positions"].shape == (1, 81, 64)
     for name in maps if start == "linear" else ("read_in", "read_out"):
-        theirs, bound = torch.nn.Linear(*params[name].shape[1:]).weight, params[name].shape[1] ** -0.5
+        theirs, bound = (
+            torch.nn.Linear(*params[name].shape[1:]).weight,
+            params[name].shape[1] ** -0.5,
+        )
         assert max(params[name].abs().max(), params[f"{name}.bias"].abs().max()) <= bound
         assert params[f"{name}.bias"].abs().max() > 0
-        # 64 draws, the fewest of any map, give the standard deviation with an error of a fifth (two sigma).
+        # 64 draws, the fewest of any map, give the standard deviation with an error of a fifth (two
+        # sigma).
         assert params[name].std().item() == pytest.approx(theirs.std().item(), rel=0.2), name
     if start == "gpt2":
-        for name, expected in (("positions", 0.02), ("layer1.queries", 0.02), ("layer1.down", 0.01)):
+        for name, expected in (
+            ("positions", 0.02),
+            ("layer1.queries", 0.02),
+            ("layer1.down", 0.01),
+        ):
             assert params[name].std().item() == pytest.approx(expected, rel=0.1)
 
 
 def test_the_published_model_has_its_published_size() -> None:
-    """22.40 million parameters, including GPT-2's unused word embedding, 50,257 x 256, and unused positions."""
+    """22.40 million parameters, including GPT-2's unused word embedding, 50,257 x 256, and
+    unused positions.
+    """
     config = evaluation.sweeps("paper")[0].configs[0]
     ours = sum(w[0].numel() for w in model.init([replace(config, layers=1)]).values())
     layer, unused = 12 * 256**2 + 13 * 256, 50_257 * 256 + (202 - 81) * 256

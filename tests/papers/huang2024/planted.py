@@ -1,4 +1,6 @@
-"""A violation for every bound of Huang et al.'s claims; the sound runs are the trainings of the laptop scale."""
+"""A violation for every bound of Huang et al.'s claims; the sound runs are the trainings of the
+laptop scale.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -35,14 +37,18 @@ def scaled(entry: int, factor: Callable[[int], float]) -> Change:
 
     def change(runs: Runs) -> Runs:
         factors = torch.ones(len(runs.sweep.configs), 1, 2, 3, dtype=torch.float64)
-        factors[:, 0, 1, entry] = torch.tensor([factor(config.features) for config in runs.sweep.configs])
+        factors[:, 0, 1, entry] = torch.tensor(
+            [factor(config.features) for config in runs.sweep.configs]
+        )
         return with_weights(runs, Q=runs.weights["Q"] * factors)
 
     return each(change)
 
 
 def warped(earlier: Callable[[np.ndarray, int], np.ndarray], columns: slice = slice(2)) -> Change:
-    """Trainings that at eta t have the weights of eta t' = earlier(eta t, K), in the columns for v_1 and any v_k."""
+    """Trainings that at eta t have the weights of eta t' = earlier(eta t, K), in the columns for
+    v_1 and any v_k.
+    """
 
     def change(runs: Runs) -> Runs:
         weights = runs.weights["Q"].clone()
@@ -59,7 +65,11 @@ def exchanged(runs: Trained) -> Trained:
     """The weights of the dominant feature and of a rare one change places."""
     weights = runs["huang_empirical"].weights["Q"]
     order = [1, 0, *range(2, weights.shape[-1])]
-    return dict(runs) | {"huang_empirical": with_weights(runs["huang_empirical"], Q=weights[..., order, :][..., order])}
+    return dict(runs) | {
+        "huang_empirical": with_weights(
+            runs["huang_empirical"], Q=weights[..., order, :][..., order]
+        )
+    }
 
 
 def with_short_prompts(fresh_counts: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,21 +79,40 @@ def with_short_prompts(fresh_counts: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-EXCHANGED = Planted("the weights of the dominant feature and of a rare one change places", exchanged)
-LATE = Planted("the dominant feature learns at a thirtieth of its pace", warped(lambda time, k: time / 30, slice(1)))
-SHORT = Planted("fresh prompts are ten times shorter", patches=((model, "fresh_counts", with_short_prompts),))
+EXCHANGED = Planted(
+    "the weights of the dominant feature and of a rare one change places", exchanged
+)
+LATE = Planted(
+    "the dominant feature learns at a thirtieth of its pace",
+    warped(lambda time, k: time / 30, slice(1)),
+)
+SHORT = Planted(
+    "fresh prompts are ten times shorter", patches=((model, "fresh_counts", with_short_prompts),)
+)
 SLOW = Planted("all times are raised to the power 1.5", warped(lambda time, k: time ** (2 / 3)))
-SLOWER_WITH_K = Planted("all times are longer by the root of K", warped(lambda time, k: time / k**0.5))
-FASTER_WITH_K = Planted("all times are shorter by the factor K^0.05", warped(lambda time, k: time * k**0.05))
+SLOWER_WITH_K = Planted(
+    "all times are longer by the root of K", warped(lambda time, k: time / k**0.5)
+)
+FASTER_WITH_K = Planted(
+    "all times are shorter by the factor K^0.05", warped(lambda time, k: time * k**0.05)
+)
 SLOW_TAIL = Planted(
     "from 3 K^2 on, training slows to the cube root of time",
-    warped(lambda time, k: np.minimum(time, 3 * k**2) * np.maximum(time / (3 * k**2), 1) ** (1 / 3)),
+    warped(
+        lambda time, k: np.minimum(time, 3 * k**2) * np.maximum(time / (3 * k**2), 1) ** (1 / 3)
+    ),
 )
 FAST_TAIL = Planted(
-    "from K^2 on, training is four times as fast", warped(lambda time, k: time + 3 * np.maximum(time - k**2, 0))
+    "from K^2 on, training is four times as fast",
+    warped(lambda time, k: time + 3 * np.maximum(time - k**2, 0)),
 )
-TWICE = Planted("the first half of the training runs twice", warped(lambda time, k: time % (time[-1] / 2)))
-STOPPED = Planted("the training stops at 0.72 of its time", warped(lambda time, k: np.minimum(time, 0.72 * time[-1])))
+TWICE = Planted(
+    "the first half of the training runs twice", warped(lambda time, k: time % (time[-1] / 2))
+)
+STOPPED = Planted(
+    "the training stops at 0.72 of its time",
+    warped(lambda time, k: np.minimum(time, 0.72 * time[-1])),
+)
 FURTHER = Planted("B_{k,1} is larger by a tenth", scaled(1, lambda k: 1.1))
 NEARER = Planted("B_{k,1} is smaller by a fiftieth", scaled(1, lambda k: 0.98))
 LARGER_WITH_K = Planted("B_{k,n} is larger by the factor K^0.3", scaled(2, lambda k: k**0.3))
@@ -117,7 +146,9 @@ PLANTED = {
     "H10": {"slope of |B_{k,n}| K / log K against K": LARGER_WITH_K},
     "H13": OVER_1,
     "H14": OVER_K,
-    "H18": dict.fromkeys(("least share of prompts below 4 eps", "least share of prompts below 10 eps"), SHORT),
+    "H18": dict.fromkeys(
+        ("least share of prompts below 4 eps", "least share of prompts below 10 eps"), SHORT
+    ),
     "H20": {"slope of t(A_k = log K) over K^2 log K against K": SLOWER_WITH_K},
     "H21": {
         f"{observable}, {panel}": EXCHANGED

@@ -1,4 +1,6 @@
-"""The gradient of the softmax layer, against enumeration of all prompts and against literal tokens of fixed prompts."""
+"""The gradient of the softmax layer, against enumeration of all prompts and against literal
+tokens of fixed prompts.
+"""
 
 import numpy as np
 import pytest
@@ -21,7 +23,11 @@ def weights_of(seed: int, shape: tuple[int, ...], size: float = 1.0) -> torch.Te
 def drawn(number: int, seed: int) -> tuple[prompts.Prompts, dict[str, torch.Tensor]]:
     """Prompts of 64 tokens over 8 features, and the package's batch of them for one run."""
     batch = prompts.prompts(np.random.default_rng(seed), prompts.imbalanced(8, 0.5), 64, number)
-    parts = {"counts": prompts.counts_of(batch.features, 8), "query": batch.query, "task": batch.task}
+    parts = {
+        "counts": prompts.counts_of(batch.features, 8),
+        "query": batch.query,
+        "task": batch.task,
+    }
     return batch, {name: torch.from_numpy(array)[None] for name, array in parts.items()}
 
 
@@ -30,18 +36,24 @@ def drawn(number: int, seed: int) -> tuple[prompts.Prompts, dict[str, torch.Tens
 
 @given(st.integers(0, 1000))
 def test_the_slope_of_other_weights_vanishes_at_the_switch(seed: int) -> None:
-    """H12: beta_{k,n} = -(alpha_k + beta_{k,1}) / (K - 2), negative where alpha_k exceeds |beta_{k,1}|."""
+    """H12: beta_{k,n} = -(alpha_k + beta_{k,1}) / (K - 2), negative where alpha_k exceeds
+    |beta_{k,1}|.
+    """
     law, q = PromptLaw(4, 0.5, 5), weights_of(seed, (2, 3), 2.0).numpy()
     _, descent = oracle.enumerated(full_matrix(q, 4), prompts.imbalanced(4, 0.5), 5)
     beta_1, alpha, beta, *_ = descent[:, 1]
     assert beta == pytest.approx(-(alpha + beta_1) / 2, abs=1e-14)
     assert alpha > 0 and (abs(beta) < 1e-14 or (beta < 0) == (alpha > -beta_1))
-    np.testing.assert_allclose(columns(q, law)[1].descent, [alpha, beta_1, beta], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        columns(q, law)[1].descent, [alpha, beta_1, beta], rtol=0, atol=1e-12
+    )
 
 
 @given(st.integers(0, 1000))
 def test_the_error_bounds_the_gap_and_is_bounded_by_missing_features(seed: int) -> None:
-    """H18-mean: E (1 - Attn_k)^2 <= 2 L_k, and L_k is at least half the fraction of prompts without v_k."""
+    """H18-mean: E (1 - Attn_k)^2 <= 2 L_k, and L_k is at least half the fraction of prompts
+    without v_k.
+    """
     law = PromptLaw(6, 0.5, 30)
     q = weights_of(seed, (2, 3), 2.0).numpy()
     for entries, cells, column, p in zip(
@@ -53,20 +65,36 @@ def test_the_error_bounds_the_gap_and_is_bounded_by_missing_features(seed: int) 
         assert column.error >= (1 - p) ** 30 / 2 - 1e-12
 
 
-@pytest.mark.parametrize(("features", "length", "dominant"), [(3, 5, 0.5), (4, 6, 0.3), (5, 8, 0.6), (4, 5, 0.25)])
-def test_the_population_gradient_is_the_sum_over_all_prompts(features: int, length: int, dominant: float) -> None:
+@pytest.mark.parametrize(
+    ("features", "length", "dominant"), [(3, 5, 0.5), (4, 6, 0.3), (5, 8, 0.6), (4, 5, 0.25)]
+)
+def test_the_population_gradient_is_the_sum_over_all_prompts(
+    features: int, length: int, dominant: float
+) -> None:
     """Errors by query, the loss and every entry of the gradient."""
-    law, p, q = PromptLaw(features, dominant, length), prompts.imbalanced(features, dominant), weights_of(7, (1, 2, 3))
+    law, p, q = (
+        PromptLaw(features, dominant, length),
+        prompts.imbalanced(features, dominant),
+        weights_of(7, (1, 2, 3)),
+    )
     errors, descent = oracle.enumerated(full_matrix(q[0].numpy(), features), p, length)
     first, other = columns(q[0].numpy(), law)
-    np.testing.assert_allclose([first.error, *[other.error] * (features - 1)], errors, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        [first.error, *[other.error] * (features - 1)], errors, rtol=0, atol=1e-12
+    )
     losses, gradient = population_gradient.loss_and_gradient(q, [law])
     assert losses.item() == pytest.approx(p @ errors, abs=1e-12)
-    np.testing.assert_allclose(-full_matrix(gradient[0].numpy(), features), descent, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        -full_matrix(gradient[0].numpy(), features), descent, rtol=0, atol=1e-12
+    )
 
 
-@pytest.mark.parametrize("law", [PromptLaw(20, 0.5, 400), PromptLaw(50, 0.5, 1000), PromptLaw(10, 0.3, 1000)])
-def test_few_nodes_give_the_sums_over_all_cells(law: PromptLaw, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "law", [PromptLaw(20, 0.5, 400), PromptLaw(50, 0.5, 1000), PromptLaw(10, 0.3, 1000)]
+)
+def test_few_nodes_give_the_sums_over_all_cells(
+    law: PromptLaw, monkeypatch: pytest.MonkeyPatch
+) -> None:
     few = count_laws.cells_of.__wrapped__(law)
     monkeypatch.setattr(count_laws, "NODES", law.context_length + 1)
     monkeypatch.setattr(count_laws, "RAREST", 1e-30)
@@ -75,7 +103,9 @@ def test_few_nodes_give_the_sums_over_all_cells(law: PromptLaw, monkeypatch: pyt
         assert abs(1 - cells.weight.sum()) < 1e-11
         # From the start of training to long after the last phase.
         for q in ([0, 0, 0], [2, -1, 0], [6, -3, 0], [9, -6, 0], [3, 3, 0], [-3, 3, 0], [0, 8, 0]):
-            one, other = (population_gradient.column(np.array(q), each, 0.1) for each in (cells, every))
+            one, other = (
+                population_gradient.column(np.array(q), each, 0.1) for each in (cells, every)
+            )
             for part, expected in zip(one, other, strict=True):
                 np.testing.assert_allclose(part, expected, rtol=1e-11, atol=1e-12)
 
@@ -90,12 +120,16 @@ def test_the_limit_of_long_prompts(dominant: float) -> None:
     assert distance[2] < 0.003
     np.testing.assert_allclose(distance[:-1] / distance[1:], 2, rtol=0.15)
     # Only differences of weights matter.
-    np.testing.assert_allclose([column.error for column in columns(q, laws[0])], finite[0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        [column.error for column in columns(q, laws[0])], finite[0], rtol=0, atol=1e-12
+    )
 
 
 @given(st.integers(3, 10**6), st.floats(0.05, 0.95))
 def test_the_initial_ratio_has_a_closed_form(features: int, p_1: float) -> None:
-    """r_0 = p_1 (p_1 + p_k - S_0) / (p_k (1 + S_0 - 2 p_k)) with S_0 = p_1^2 + (1 - p_1)^2 / (K - 1)."""
+    """r_0 = p_1 (p_1 + p_k - S_0) / (p_k (1 + S_0 - 2 p_k)) with S_0 = p_1^2 + (1 - p_1)^2 / (K
+    - 1).
+    """
     p_k, s_0 = (1 - p_1) / (features - 1), p_1**2 + (1 - p_1) ** 2 / (features - 1)
     expected = p_1 * (p_1 + p_k - s_0) / (p_k * (1 + s_0 - 2 * p_k))
     assert model.initial_ratio(features, p_1) == pytest.approx(expected, rel=1e-9, abs=1e-9)
@@ -115,17 +149,28 @@ def test_fixed_prompts_give_the_gradient_of_the_tokens(seed: int) -> None:
     np.testing.assert_allclose(gradients["Q"][0], expected[1], rtol=0, atol=1e-10)
     by_query = prompts.errors_by_query(q[None], batch)
     frequency = torch.bincount(batch["query"][0], minlength=8).double() / 40
-    assert (by_query[0].nan_to_num() @ frequency).item() == pytest.approx(expected[0].item(), abs=1e-12)
+    assert (by_query[0].nan_to_num() @ frequency).item() == pytest.approx(
+        expected[0].item(), abs=1e-12
+    )
 
 
 def test_counts_give_the_gradient_of_the_tokens_over_all_queries_and_tasks() -> None:
-    """H19. Each prompt has every query and every w in {sqrt(K) v_j}, whose mean is that over any w with E w w' = I."""
+    """H19. Each prompt has every query and every w in {sqrt(K) v_j}, whose mean is that over any
+    w with E w w' = I.
+    """
     k, count = 8, 6
     literal, batch = drawn(count, 0)
-    query, task = (part.reshape(-1) for part in np.meshgrid(np.arange(k), np.arange(k), indexing="ij"))
-    features, tasks = np.repeat(literal.features, k * k, axis=0), np.tile(np.sqrt(k) * np.eye(k)[task], (count, 1))
+    query, task = (
+        part.reshape(-1) for part in np.meshgrid(np.arange(k), np.arange(k), indexing="ij")
+    )
+    features, tasks = (
+        np.repeat(literal.features, k * k, axis=0),
+        np.tile(np.sqrt(k) * np.eye(k)[task], (count, 1)),
+    )
     q, p = weights_of(0, (k, k)), prompts.imbalanced(k, 0.5)
-    _, uniform = oracle.feature_loss_and_gradient(q, prompts.Prompts(features, np.tile(query, count), tasks))
+    _, uniform = oracle.feature_loss_and_gradient(
+        q, prompts.Prompts(features, np.tile(query, count), tasks)
+    )
     loss, gradient = oracle.count_loss_and_gradient(q, batch["counts"][0], p)
     # The tokens have all queries equally often; the population weights the columns by p_k.
     np.testing.assert_allclose(gradient, uniform * k * torch.from_numpy(p), rtol=0, atol=1e-10)
@@ -134,7 +179,9 @@ def test_counts_give_the_gradient_of_the_tokens_over_all_queries_and_tasks() -> 
 
 
 def test_prompts_have_the_stated_distribution() -> None:
-    """Mean and variance of the counts are N p_n and N p_n (1 - p_n); queries have p, tasks are standard normal."""
+    """Mean and variance of the counts are N p_n and N p_n (1 - p_n); queries have p, tasks are
+    standard normal.
+    """
     config, m = Config(features=4, contexts_per_feature=20, dominant_probability=0.4), 20000
     p, n = config.probabilities(), config.context_length
     batch = prompts.prompts(np.random.default_rng(0), p, n, m)

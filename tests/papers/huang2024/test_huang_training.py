@@ -1,4 +1,6 @@
-"""Training of the softmax layer: invariants, closed-form times, learning rates, phases and invalid constants."""
+"""Training of the softmax layer: invariants, closed-form times, learning rates, phases and
+invalid constants.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -19,7 +21,9 @@ from icl.pipeline import figures
 
 
 def trained(config: Config, steps: int, every: int = 1) -> Runs:
-    return train(Sweep("test", model.MODEL, (config,), tuple(range(0, steps + 1, every)), model.Evaluation()))
+    return train(
+        Sweep("test", model.MODEL, (config,), tuple(range(0, steps + 1, every)), model.Evaluation())
+    )
 
 
 # Invariants and times
@@ -28,8 +32,12 @@ def trained(config: Config, steps: int, every: int = 1) -> Runs:
 @pytest.mark.parametrize("estimator", ["population", "infinite_context", "fixed_prompts"])
 @pytest.mark.parametrize("dominant", [0.5, 0.0])
 def test_column_sums_are_conserved(estimator: str, dominant: float) -> None:
-    """H11: for any prompts; with balanced features and population gradients also |B_{k,n}| (K - 1) = A_k."""
-    config = Config(gradient_estimator=estimator, features=5, dominant_probability=dominant, learning_rate=4.0)
+    """H11: for any prompts; with balanced features and population gradients also |B_{k,n}| (K -
+    1) = A_k.
+    """
+    config = Config(
+        gradient_estimator=estimator, features=5, dominant_probability=dominant, learning_rate=4.0
+    )
     q = trained(config, 40).weights["Q"][0, -1].numpy()
     matrix = q if estimator == "fixed_prompts" else full_matrix(q, 5)
     assert abs(matrix).max() > 0.1
@@ -38,22 +46,36 @@ def test_column_sums_are_conserved(estimator: str, dominant: float) -> None:
         np.testing.assert_allclose(matrix, q[1, 0] * (5 * np.eye(5) - 1) / 4, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("dominant", "fractions"), [(0.5, (0.4, 2 / 3, 1, 2)), (0.3, (0.2857, 0.476, 0.714, 1.43))])
+@pytest.mark.parametrize(
+    ("dominant", "fractions"), [(0.5, (0.4, 2 / 3, 1, 2)), (0.3, (0.2857, 0.476, 0.714, 1.43))]
+)
 def test_the_limit_of_many_features_and_long_prompts_has_closed_form_times(
     dominant: float, fractions: tuple[float, ...]
 ) -> None:
-    """|beta_{k,1}| / alpha_k = 2, 1, 1/2 and the escape are at eta t (1 - p_1) / K^2 = 1/5, 1/3, 1/2, 1 for large K."""
-    limit = Config(gradient_estimator="infinite_context", features=10000, dominant_probability=dominant)
+    """|beta_{k,1}| / alpha_k = 2, 1, 1/2 and the escape are at eta t (1 - p_1) / K^2 = 1/5, 1/3,
+    1/2, 1 for large K.
+    """
+    limit = Config(
+        gradient_estimator="infinite_context", features=10000, dominant_probability=dominant
+    )
     path = evaluation.trajectory(trained(replace(limit, learning_rate=0.5, growth=1 / 150), 2400))
-    times = [*(evaluation.crossing(path.time, path.influence, level) for level in (2, 1, 0.5)), path.escape]
+    times = [
+        *(evaluation.crossing(path.time, path.influence, level) for level in (2, 1, 0.5)),
+        path.escape,
+    ]
     np.testing.assert_allclose(np.array(times) / 10000**2, fractions, rtol=0.07)
     assert path.escape == pytest.approx(evaluation.escape_time(10000, dominant), rel=0.07)
 
 
 def test_a_growing_learning_rate_follows_the_same_flow() -> None:
-    """Times at which an error is reached differ by less than one per cent from those at a constant rate."""
+    """Times at which an error is reached differ by less than one per cent from those at a
+    constant rate.
+    """
     steady, growing = Config(features=8), Config(features=8, learning_rate=0.5, growth=1 / 150)
-    paths = [evaluation.trajectory(trained(config, steps)) for config, steps in ((steady, 2000), (growing, 800))]
+    paths = [
+        evaluation.trajectory(trained(config, steps))
+        for config, steps in ((steady, 2000), (growing, 800))
+    ]
     assert all(path.time[-1] > 1000 and (np.diff(path.other.error) < 0).all() for path in paths)
     times = [path.reached(path.other.error)[:2] for path in paths]
     np.testing.assert_allclose(times[1], times[0], rtol=0.01)
@@ -61,7 +83,10 @@ def test_a_growing_learning_rate_follows_the_same_flow() -> None:
 
 
 def test_fixed_prompts_are_those_of_the_seed_at_every_step() -> None:
-    first, exact = Config(gradient_estimator="fixed_prompts", features=5, prompts=20), Config(features=5)
+    first, exact = (
+        Config(gradient_estimator="fixed_prompts", features=5, prompts=20),
+        Config(features=5),
+    )
     before = model.sample((first,), 0)
     model._fixed_prompts.cache_clear()
     after, other = model.sample((first,), 7), model.sample((replace(first, seed=1),), 0)
@@ -91,9 +116,15 @@ def test_the_boundaries_of_the_phases_and_interpolated_times_of_a_known_training
 
 @pytest.mark.slow
 def test_the_heatmap_has_an_animation() -> None:
-    runs = {name: train(sweep) for name, sweep in figures.sweeps("huang_heatmap", "smoke", {}).items()}
-    pictures = registry.figure("huang_heatmap").frames(figures.measure("huang_heatmap", runs, "smoke"))
-    assert len(pictures) >= 10 and len({tuple(picture.get_size_inches()) for picture in pictures}) == 1
+    runs = {
+        name: train(sweep) for name, sweep in figures.sweeps("huang_heatmap", "smoke", {}).items()
+    }
+    pictures = registry.figure("huang_heatmap").frames(
+        figures.measure("huang_heatmap", runs, "smoke")
+    )
+    assert (
+        len(pictures) >= 10 and len({tuple(picture.get_size_inches()) for picture in pictures}) == 1
+    )
 
 
 # Invalid constants
@@ -103,7 +134,10 @@ def test_the_heatmap_has_an_animation() -> None:
     ("constants", "words"),
     [
         ({"dominant_probability": 1.0}, "must be below 1"),
-        ({"contexts_per_feature": 3}, "at least 8 to reach the error 0.01: with N = 60, 0.2 of the prompts lack"),
+        (
+            {"contexts_per_feature": 3},
+            "at least 8 to reach the error 0.01: with N = 60, 0.2 of the prompts lack",
+        ),
         ({"features": 20, "dominant_probability": 0.3, "least_ratio": 2.0}, "starts at 1.73"),
         ({"features": 10**6}, "at most 100000, or gradient_estimator infinite_context"),
     ],

@@ -1,7 +1,7 @@
 """Planted violations of the claims on Li et al. 2024.
 
-Sound runs are trainings with six seeds: of the one-layer model and the decoder as in the figures, of the stack for
-1,200 steps, with seeds in which every layer finds the query's pattern.
+Sound runs are trainings with six seeds: of the one-layer model and the decoder as in the figures,
+of the stack for 1,200 steps, with seeds in which every layer finds the query's pattern.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,9 @@ def at(runs: Runs, snapshot: int, **weights: torch.Tensor) -> Runs:
 
 
 def rescaled(runs: Runs, scale: torch.Tensor) -> Runs:
-    """The final rows of W_O times `scale` > 0, (runs, m), and a divided by it: the same function with other norms."""
+    """The final rows of W_O times `scale` > 0, (runs, m), and a divided by it: the same function
+    with other norms.
+    """
     last = runs.last()
     return at(runs, -1, W_O=last["W_O"] * scale[..., None], a=last["a"] / scale)
 
@@ -74,7 +76,9 @@ def rescaled_by(scale_of: Callable[[torch.Tensor], torch.Tensor]) -> Change:
 def giant_rows(runs: Runs) -> Runs:
     """The largest row of each sign of a_i is a hundred times as large."""
     norms, positive = runs.last()["W_O"].norm(dim=-1), runs.last()["a"] > 0
-    largest = [norms * sign == (norms * sign).amax(dim=1, keepdim=True) for sign in (positive, ~positive)]
+    largest = [
+        norms * sign == (norms * sign).amax(dim=1, keepdim=True) for sign in (positive, ~positive)
+    ]
     return rescaled(runs, 1 + 99.0 * (largest[0] | largest[1]))
 
 
@@ -92,7 +96,11 @@ def off_the_pattern(runs: Runs) -> Runs:
 
 def random_values(runs: Runs) -> Runs:
     last = runs.last()["W_V"]
-    return at(runs, -1, W_V=torch.from_numpy(np.random.default_rng(0).standard_normal(last.shape)) * last.std())
+    return at(
+        runs,
+        -1,
+        W_V=torch.from_numpy(np.random.default_rng(0).standard_normal(last.shape)) * last.std(),
+    )
 
 
 def negated(runs: Runs) -> Runs:
@@ -109,7 +117,10 @@ def faster(factor_of: Callable[[Any], int]) -> Change:
     """The losses of trainings that are faster by a factor, given the config of each."""
 
     def change(runs: Runs) -> Runs:
-        factors, steps = [[factor_of(config)] for config in runs.sweep.configs], runs.losses.shape[1]
+        factors, steps = (
+            [[factor_of(config)] for config in runs.sweep.configs],
+            runs.losses.shape[1],
+        )
         places = np.minimum(np.array(factors) * np.arange(steps), steps - 1)
         return replace(runs, losses=np.take_along_axis(runs.losses, places, axis=1))
 
@@ -126,7 +137,9 @@ def smaller_readout(runs: Runs) -> Runs:
 
 def small_unlucky_rows(runs: Runs) -> Runs:
     """The neurons that are not lucky at the start have small rows at the end."""
-    is_lucky = icl_lucky_neurons.lucky(runs.at(0), evaluation.in_domain(runs.sweep), icl_lucky_neurons.MOSTLY)
+    is_lucky = icl_lucky_neurons.lucky(
+        runs.at(0), evaluation.in_domain(runs.sweep), icl_lucky_neurons.MOSTLY
+    )
     return rescaled(runs, torch.from_numpy(np.where(is_lucky, 1.0, 0.2)))
 
 
@@ -138,19 +151,27 @@ CONSTRUCTED: dict[str, Callable[[Trained], Trained]] = {
 
 # Violations
 
-STARTS_TRAINED = Planted("the initial weights are the trained ones", each(lambda runs: at(runs, 0, **runs.last())))
-UNIFORM = Planted("attention is uniform", each(lambda runs: with_weights(runs, W_K=0 * runs.weights["W_K"])))
+STARTS_TRAINED = Planted(
+    "the initial weights are the trained ones", each(lambda runs: at(runs, 0, **runs.last()))
+)
+UNIFORM = Planted(
+    "attention is uniform", each(lambda runs: with_weights(runs, W_K=0 * runs.weights["W_K"]))
+)
 FORGOTTEN = Planted("the last epoch has the initial weights", each(forgotten))
 OFF_PATTERN = Planted("W_Q and W_K of the same norm map off the pattern", each(off_the_pattern))
 RANDOM_VALUES = Planted("W_V is random", each(random_values))
 NEGATED = Planted("every answer has the opposite sign", each(negated))
 EQUAL_ROWS = Planted("all rows of W_O have equal norms", each(rescaled_by(lambda norms: 1 / norms)))
 GIANT_ROWS = Planted("two rows of W_O are a hundred times as large", each(giant_rows))
-GROWN_ROWS = Planted("all rows of W_O have grown threefold", each(rescaled_by(lambda norms: 3 + 0 * norms)))
+GROWN_ROWS = Planted(
+    "all rows of W_O have grown threefold", each(rescaled_by(lambda norms: 3 + 0 * norms))
+)
 REVERSED = rescaled_by(lambda norms: norms**-2)
 REVERSED_ROWS = Planted("the row norms of W_O are in reverse order", each(REVERSED))
 IDLE_ROWS = Planted("the largest rows of W_O have no effect", each(large_rows_without_effect))
-SILENT_START = Planted("no neuron is active at the start", each(lambda runs: at(runs, 0, W_O=0 * runs.at(0)["W_O"])))
+SILENT_START = Planted(
+    "no neuron is active at the start", each(lambda runs: at(runs, 0, W_O=0 * runs.at(0)["W_O"]))
+)
 
 
 def tested_at(what: str, constant: str, instead: Callable[[float], float]) -> Planted:
@@ -163,10 +184,15 @@ def tested_at(what: str, constant: str, instead: Callable[[float], float]) -> Pl
 
         return prompts
 
-    return Planted(what, patches=tuple((evaluation, name, replacement) for name in ("in_domain", "out_of_domain")))
+    return Planted(
+        what,
+        patches=tuple((evaluation, name, replacement) for name in ("in_domain", "out_of_domain")),
+    )
 
 
-SUMS_REVERSED = tested_at("S_1 is tested in the opposite order", "coefficient_sum", lambda total: 1.8 - total)
+SUMS_REVERSED = tested_at(
+    "S_1 is tested in the opposite order", "coefficient_sum", lambda total: 1.8 - total
+)
 FRACTION = "a larger alpha' is tested as a smaller one", "relevant_fraction_test"
 DECODER_FRACTIONS = tested_at(*FRACTION, lambda fraction: 1.8 - fraction)
 FRACTIONS = tested_at(*FRACTION, lambda fraction: 1.4 - fraction)
@@ -195,7 +221,9 @@ PLANTED: dict[str, dict[str, Planted]] = {
         for claim, parts in ON_BOTH_TRAININGS.items()
     },
     "A-P2a": {"angle at the start": STARTS_TRAINED, "angle at the end": RANDOM_VALUES},
-    "A-F14": {f"share of draws, {loss}": REVERSED_ROWS for loss in ("hinge loss", "classification error")},
+    "A-F14": {
+        f"share of draws, {loss}": REVERSED_ROWS for loss in ("hinge loss", "classification error")
+    },
     "A-F15": {"share of rates in order": PRUNING_FRACTIONS},
     "A-F27": {"ICL error less the best classical error": NEGATED},
     "A-F28": {"ICL error less the best classical error": NEGATED},
@@ -211,7 +239,9 @@ PLANTED: dict[str, dict[str, Planted]] = {
     **{f"A-F{number}": {"share of neurons that grow": UNTRAINED} for number in (24, 25, 26)},
     "A-3L-angle": {"largest turn of a layer": UNTRAINED},
     "A-induction": {"share of answers that one layer's label gives": NEGATED},
-    "A-T1c": {f"largest {what} alpha'": FRACTIONS for what in ("rise of l* with", "over smallest l*")},
+    "A-T1c": {
+        f"largest {what} alpha'": FRACTIONS for what in ("rise of l* with", "over smallest l*")
+    },
     "A-T1b": {
         "slope of steps against alpha": Planted(
             "trainings with large alpha are faster",
@@ -232,12 +262,17 @@ PLANTED: dict[str, dict[str, Planted]] = {
         "attended label times z, SGD": UNIFORM,
     },
     "A-T3c-random": {"least rise of the hinge loss per share of large neurons, random": IDLE_ROWS},
-    "A-T1-tasks-few": {f"hinge loss on unseen tasks, {tasks} of 30 tasks": NEGATED for tasks in (6, 12)},
+    "A-T1-tasks-few": {
+        f"hinge loss on unseen tasks, {tasks} of 30 tasks": NEGATED for tasks in (6, 12)
+    },
     "A-T1-length": {f"hinge loss on unseen tasks, l_tr = {length}": NEGATED for length in (5, 10)},
     "A-T1-short": {
         "classification error on unseen tasks, l_tr = 1": Planted(
             "the weights are those trained on twenty contexts",
-            lambda runs: {name: at(of_sweep, -1, **runs["li_icl_sgd"].last()) for name, of_sweep in runs.items()},
+            lambda runs: {
+                name: at(of_sweep, -1, **runs["li_icl_sgd"].last())
+                for name, of_sweep in runs.items()
+            },
         )
     },
     "A-T1-batch": {"growth of the hinge loss times sqrt(B), B >= M_1": NEGATED},
@@ -252,12 +287,17 @@ PLANTED: dict[str, dict[str, Planted]] = {
         "least share of large neurons over m": GIANT_ROWS,
         "slope of the share of large neurons against m": GIANT_ROWS,
     },
-    "A-T3c-m": {f"least rise of the hinge loss per share of large neurons, m = {m}": IDLE_ROWS for m in (32, 128)},
+    "A-T3c-m": {
+        f"least rise of the hinge loss per share of large neurons, m = {m}": IDLE_ROWS
+        for m in (32, 128)
+    },
     "A-T3b-M2": {
         "largest rise over eps + M_2^(-1/2)": REVERSED_ROWS,
         "growth of the rise over eps + M_2^(-1/2)": Planted(
             "the row norms of W_O are in reverse order at M_2 = 60 only",
-            each(lambda runs: REVERSED(runs) if runs.sweep.name.endswith("irrelevant_60") else runs),
+            each(
+                lambda runs: REVERSED(runs) if runs.sweep.name.endswith("irrelevant_60") else runs
+            ),
         ),
     },
     "A-lucky": {"share of neurons that are lucky at the start": SILENT_START},

@@ -1,4 +1,6 @@
-"""The decoder: its loss against literal prompts of every length, its prompts, and its errors over context lengths."""
+"""The decoder: its loss against literal prompts of every length, its prompts, and its errors
+over context lengths.
+"""
 
 from typing import Any
 
@@ -14,18 +16,29 @@ from icl.papers.li2024.prompts import Prompts, prompt_tokens
 from tests.oracles import transformer
 
 SMALL = {
-    "batch": 16, "width": 16, "mlp_width": 32, "layers": 2, "steps": 12, "pattern_norm": 1.0, "context_length": 20,
-    "least_contexts": 20, "relevant_fraction": 0.8,
-}  # fmt: skip
+    "batch": 16,
+    "width": 16,
+    "mlp_width": 32,
+    "layers": 2,
+    "steps": 12,
+    "pattern_norm": 1.0,
+    "context_length": 20,
+    "least_contexts": 20,
+    "relevant_fraction": 0.8,
+}
 
 
 def sweep(**values: Any) -> Sweep:
     constants = {name: [value] for name, value in {**SMALL, **values}.items()}
     configs = grid(decoder.Config, seed=(100, 101, 102), **constants)
-    return Sweep("test", decoder.MODEL, configs, (0, configs[0].steps), decoder.Evaluation(prompts=50))
+    return Sweep(
+        "test", decoder.MODEL, configs, (0, configs[0].steps), decoder.Evaluation(prompts=50)
+    )
 
 
-def literal(configs: tuple[decoder.Config, ...], factors: dict[str, np.ndarray], length: int) -> torch.Tensor:
+def literal(
+    configs: tuple[decoder.Config, ...], factors: dict[str, np.ndarray], length: int
+) -> torch.Tensor:
     """Prompts of query `length` after its contexts, in all d_X + d_Y coordinates, float64."""
     columns = [*range(length), configs[0].context_length + length - configs[0].least_contexts]
     prompts = Prompts(
@@ -48,10 +61,15 @@ def test_the_loss_is_the_mean_hinge_loss_of_literal_prompts_of_every_length(leas
     params = {name: 3 * w.double() for name, w in decoder.init(configs).items()}
     expected, lengths = torch.zeros(3, dtype=torch.float64), range(least, 5)
     for length in lengths:
-        logits = transformer.predict_all(params, literal(configs, factors, length), configs[0].heads)[:, :, -1, 0]
+        logits = transformer.predict_all(
+            params, literal(configs, factors, length), configs[0].heads
+        )[:, :, -1, 0]
         label = torch.from_numpy(factors["label"][..., 4 + length - least])
         expected += torch.relu(1 - label * logits).mean(dim=-1) / len(lengths)
-    batch = {n: torch.from_numpy(a.astype(float) if a.dtype.kind == "f" else a) for n, a in factors.items()}
+    batch = {
+        n: torch.from_numpy(a.astype(float) if a.dtype.kind == "f" else a)
+        for n, a in factors.items()
+    }
     torch.testing.assert_close(decoder.loss(params, batch, configs), expected, rtol=1e-10, atol=0)
 
 
@@ -64,7 +82,9 @@ def test_queries_belong_to_the_task_of_their_prompt() -> None:
         assert [positive, negative] in config.train_tasks.tolist()
     # Each query has its own pattern, which a context shares with probability 0.8 / 2.
     assert abs(labels.mean()) < 5 / np.sqrt(labels.size)
-    assert abs((factors["pattern"][0, :, :20] == queries[:, :1]).mean() - 0.4) < 5 * np.sqrt(0.24 / 4000)
+    assert abs((factors["pattern"][0, :, :20] == queries[:, :1]).mean() - 0.4) < 5 * np.sqrt(
+        0.24 / 4000
+    )
 
 
 def test_fewer_context_lengths_leave_the_prompts_unchanged() -> None:
@@ -76,7 +96,8 @@ def test_fewer_context_lengths_leave_the_prompts_unchanged() -> None:
 def test_training_noise_has_the_stated_norm_and_repeats_with_its_prompts() -> None:
     configs = sweep(training_noise=0.5, pattern_norm=2.0, batch=50, training_prompts=100).configs
     first, second, again = (decoder.sample(configs, step)["noise"] for step in (0, 1, 2))
-    # The squared norm has expectation (0.5 * 2)^2 and a relative standard deviation of sqrt(2 / 30) per column.
+    # The squared norm has expectation (0.5 * 2)^2 and a relative standard deviation of sqrt(2 / 30)
+    # per column.
     squared = (first**2).sum(axis=-1)
     assert abs(squared.mean() - 1) < 5 * np.sqrt(2 / 30 / squared.size)
     assert np.array_equal(first, again) and not np.array_equal(first, second)
@@ -87,7 +108,11 @@ def test_answers_over_lengths_are_those_to_truncated_prompts() -> None:
     prompts, lengths = evaluation.out_of_domain(trained.sweep), [0, 3, 20]
     wrong = error_figures.decoder_wrong(trained, prompts, lengths)
     for of_length, length in zip(wrong, lengths, strict=True):
-        tokens = torch.cat([prompts.tokens[:, :, :length], prompts.tokens[:, :, -1:]], dim=2).float()
-        logits = transformer.predict_last(trained.last(), tokens, trained.sweep.configs[0].heads)[..., 0]
+        tokens = torch.cat(
+            [prompts.tokens[:, :, :length], prompts.tokens[:, :, -1:]], dim=2
+        ).float()
+        logits = transformer.predict_last(trained.last(), tokens, trained.sweep.configs[0].heads)[
+            ..., 0
+        ]
         sure = (logits.abs() > 1e-5).numpy()
         np.testing.assert_array_equal(of_length[sure], evaluation.wrong(logits, prompts)[sure])

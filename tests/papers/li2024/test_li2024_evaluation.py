@@ -1,4 +1,6 @@
-"""Measurements on the one-layer model: test prompts, attention, projections, embeddings, errors and pruning."""
+"""Measurements on the one-layer model: test prompts, attention, projections, embeddings, errors
+and pruning.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +16,14 @@ from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.papers.li2024 import evaluation, icl_lucky_neurons, neuron_figures, one_layer, pruning, training_curves
+from icl.papers.li2024 import (
+    evaluation,
+    icl_lucky_neurons,
+    neuron_figures,
+    one_layer,
+    pruning,
+    training_curves,
+)
 from icl.papers.li2024.patterns import combined
 from tests.oracles import li2024 as oracle
 
@@ -23,23 +32,35 @@ CONFIGS = (
     one_layer.Config(seed=1, pattern_norm=1.3, irrelevant_strength=0.9),
     one_layer.Config(seed=2, relevant_fraction=0.3),
 )
-both_domains = pytest.mark.parametrize("prompts_of", [evaluation.in_domain, evaluation.out_of_domain])
+both_domains = pytest.mark.parametrize(
+    "prompts_of", [evaluation.in_domain, evaluation.out_of_domain]
+)
 PromptsOf = Callable[..., evaluation.EvaluationPrompts]
 
 
 def sweep(*configs: one_layer.Config, **test: Any) -> Sweep:
-    return Sweep("test", one_layer.MODEL, configs or CONFIGS, (0,), one_layer.Evaluation(**{"prompts": 20, **test}))
+    return Sweep(
+        "test",
+        one_layer.MODEL,
+        configs or CONFIGS,
+        (0,),
+        one_layer.Evaluation(**{"prompts": 20, **test}),
+    )
 
 
 @both_domains
 @pytest.mark.parametrize("attended", ["contexts", one_layer.QUERY_TOO])
-def test_contributions_add_up_to_equation_7_at_every_context_length(prompts_of: PromptsOf, attended: str) -> None:
+def test_contributions_add_up_to_equation_7_at_every_context_length(
+    prompts_of: PromptsOf, attended: str
+) -> None:
     configs = tuple(replace(config, attended=attended) for config in CONFIGS)
     params, lengths = oracle.asymmetric_weights(configs), (1, 7, 20)
     prompts = prompts_of(sweep(*configs, noise=0.3))
     for logits, length in zip(evaluation.logits(params, prompts, lengths), lengths, strict=True):
         for run in range(len(configs)):
-            tokens = torch.cat([prompts.tokens[run, :, :length], prompts.tokens[run, :, -1:]], dim=1)
+            tokens = torch.cat(
+                [prompts.tokens[run, :, :length], prompts.tokens[run, :, -1:]], dim=1
+            )
             expected = oracle.one_layer_logit(oracle.weights_of(params, run), tokens, attended)
             torch.testing.assert_close(logits[run], expected, rtol=1e-12, atol=1e-12)
 
@@ -52,7 +73,10 @@ def test_in_domain_prompts_have_unseen_tasks() -> None:
     prompts = evaluation.in_domain(sweep(config, prompts=300, relevant_fraction_test=1.0))
     seen = {tuple(task) for task in config.train_tasks.tolist()}
     for pattern, label in zip(prompts.patterns[0], prompts.labels[0], strict=True):
-        (positive,), (negative,) = set(pattern[label > 0].tolist()), set(pattern[label < 0].tolist())
+        (positive,), (negative,) = (
+            set(pattern[label > 0].tolist()),
+            set(pattern[label < 0].tolist()),
+        )
         assert (positive, negative) not in seen
 
 
@@ -63,7 +87,8 @@ def test_out_of_domain_prompts_have_combined_patterns(total: float, run: int) ->
     relevant, irrelevant = config.axis_patterns
     prompts = evaluation.out_of_domain(sweep(config), coefficient_sum=total)
     expected = combined(relevant, total, "unit pairs")[prompts.patterns[0].numpy()]
-    # The rest of a token is an irrelevant pattern: in the span of the nu, with norm at most |kappa|'s bound.
+    # The rest of a token is an irrelevant pattern: in the span of the nu, with norm at most
+    # |kappa|'s bound.
     rest = prompts.tokens[0, ..., : config.feature_dimension].numpy() - expected
     np.testing.assert_allclose(rest @ relevant.T, 0, atol=1e-12)
     np.testing.assert_allclose(rest @ irrelevant.T @ irrelevant, rest, atol=1e-12)
@@ -80,7 +105,8 @@ def test_the_ratio_of_the_test_scales_the_irrelevant_patterns_alone(
     prompts_of: PromptsOf, ratio: float, run: int, noise: float
 ) -> None:
     plain, scaled, none = (
-        prompts_of(sweep(CONFIGS[run], prompts=4, noise=noise), strength_ratio=r).tokens for r in (1.0, ratio, 0.0)
+        prompts_of(sweep(CONFIGS[run], prompts=4, noise=noise), strength_ratio=r).tokens
+        for r in (1.0, ratio, 0.0)
     )
     assert (plain - none).abs().max() > 0.1
     torch.testing.assert_close(scaled - none, ratio * (plain - none), rtol=1e-9, atol=1e-12)
@@ -88,7 +114,9 @@ def test_the_ratio_of_the_test_scales_the_irrelevant_patterns_alone(
 
 
 @both_domains
-def test_prompts_are_paired_over_constants_of_the_test_and_independent_of_other_runs(prompts_of: PromptsOf) -> None:
+def test_prompts_are_paired_over_constants_of_the_test_and_independent_of_other_runs(
+    prompts_of: PromptsOf,
+) -> None:
     first, other = (prompts_of(sweep(), coefficient_sum=total) for total in (0.5, 1.3))
     assert torch.equal(first.patterns, other.patterns) and torch.equal(first.labels, other.labels)
     single = prompts_of(sweep(CONFIGS[2]), coefficient_sum=0.5)
@@ -97,11 +125,16 @@ def test_prompts_are_paired_over_constants_of_the_test_and_independent_of_other_
 
 
 def test_noise_has_the_stated_norm_and_does_not_affect_labels() -> None:
-    plain, noisy = (evaluation.in_domain(sweep(CONFIGS[0], prompts=300), noise=size).tokens for size in (0.0, 0.6))
+    plain, noisy = (
+        evaluation.in_domain(sweep(CONFIGS[0], prompts=300), noise=size).tokens
+        for size in (0.0, 0.6)
+    )
     added = (noisy - plain)[..., : CONFIGS[0].feature_dimension]
     assert torch.equal(plain[..., 30:], noisy[..., 30:])
     # 6,300 sums of 30 squares: relative standard error sqrt(2 / 30 / 6300) = 0.003.
-    assert added.square().sum(-1).mean().item() == pytest.approx((0.6 * CONFIGS[0].pattern_norm) ** 2, rel=0.015)
+    assert added.square().sum(-1).mean().item() == pytest.approx(
+        (0.6 * CONFIGS[0].pattern_norm) ** 2, rel=0.015
+    )
 
 
 # Observables
@@ -110,14 +143,19 @@ def test_noise_has_the_stated_norm_and_does_not_affect_labels() -> None:
 @both_domains
 def test_initial_attention_and_magnitudes_in_closed_form(prompts_of: PromptsOf) -> None:
     """With kappa = 0 a score is (delta beta)^2 on the query's pattern and 0 elsewhere."""
-    configs = [one_layer.Config(seed=seed, irrelevant_strength=0.0, attention_start=0.3) for seed in range(3)]
+    configs = [
+        one_layer.Config(seed=seed, irrelevant_strength=0.0, attention_start=0.3)
+        for seed in range(3)
+    ]
     prompts, params = prompts_of(sweep(*configs)), one_layer.init(configs)
     size = 0.3 * configs[0].pattern_norm
     count = (prompts.patterns[..., :-1] == prompts.patterns[..., -1:]).sum(dim=-1).numpy()
     same = count * np.exp(size**2)
     expected = (same / (same + prompts.patterns.shape[-1] - 1 - count)).mean(axis=-1)
     np.testing.assert_allclose(
-        training_curves.on_same(evaluation.attention(params, prompts), prompts), expected, atol=1e-12
+        training_curves.on_same(evaluation.attention(params, prompts), prompts),
+        expected,
+        atol=1e-12,
     )
     for values in training_curves.magnitudes(params, prompts).values():
         np.testing.assert_allclose(values, size, atol=1e-12)
@@ -143,7 +181,9 @@ def test_embeddings_of_planted_directions() -> None:
     params = {"W_O": torch.from_numpy(rows), "W_V": torch.eye(size, dtype=torch.float64)[None]}
     blocks = {name: values[0] for name, values in neuron_figures.embeddings(params, config).items()}
     np.testing.assert_allclose(blocks["feature magnitude"], [3, config.pattern_norm, 1, 1])
-    np.testing.assert_allclose(blocks["feature angle"], [0, np.arccos(6**-0.5), np.pi / 2, np.pi / 2], atol=1e-7)
+    np.testing.assert_allclose(
+        blocks["feature angle"], [0, np.arccos(6**-0.5), np.pi / 2, np.pi / 2], atol=1e-7
+    )
     np.testing.assert_allclose(blocks["label magnitude"], [2, 2, 0.5, 0.1])
     np.testing.assert_allclose(blocks["label angle"], [0, np.pi, 0, np.pi])
 
@@ -154,7 +194,10 @@ def test_errors_and_hinge_losses_of_given_logits() -> None:
     labels = torch.tensor([[1.0, 1, -1, -1], [1, 1, -1, -1]], dtype=torch.float64)
     prompts = replace(prompts, labels=labels[..., None])
     logits = torch.tensor([[2.0, -1, 0.5, -0.5], [0, 3, -3, torch.nan]], dtype=torch.float64)
-    assert evaluation.wrong(logits, prompts).tolist() == [[False, True, True, False], [True, False, False, True]]
+    assert evaluation.wrong(logits, prompts).tolist() == [
+        [False, True, True, False],
+        [True, False, False, True],
+    ]
     np.testing.assert_allclose(evaluation.hinge(logits, prompts), [(0 + 2 + 1.5 + 0.5) / 4, np.nan])
 
 
@@ -168,18 +211,28 @@ def trained() -> Runs:
 
 
 def test_pruning_equals_setting_rows_to_zero(trained: Runs) -> None:
-    whole, weights = pruning.pruning(trained), {name: w.clone() for name, w in trained.last().items()}
+    whole, weights = (
+        pruning.pruning(trained),
+        {name: w.clone() for name, w in trained.last().items()},
+    )
     mask = pruning.first(whole.norms, 20)
     weights["W_O"][torch.from_numpy(mask)] = 0
     (logits,) = evaluation.logits(weights, whole.prompts, [20])
-    np.testing.assert_allclose(whole.without(mask)["hinge loss"], evaluation.hinge(logits, whole.prompts), rtol=1e-12)
+    np.testing.assert_allclose(
+        whole.without(mask)["hinge loss"], evaluation.hinge(logits, whole.prompts), rtol=1e-12
+    )
     assert (np.abs(whole.rise(mask)) > 1e-9).all()
     # Without neurons F = 0: every answer is wrong and the hinge loss is 1.
     empty = whole.without(pruning.first(whole.norms, 64))
     assert (empty["classification error"] == 1).all() and (empty["hinge loss"] == 1).all()
 
 
-@given(seed=st.integers(0, 2**32 - 1), count=st.integers(0, 12), share=st.floats(0, 1), more=st.floats(0, 1))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.integers(0, 12),
+    share=st.floats(0, 1),
+    more=st.floats(0, 1),
+)
 def test_masks_hold_the_smallest_and_first_neurons_and_are_nested(
     seed: int, count: int, share: float, more: float
 ) -> None:
@@ -198,7 +251,9 @@ def test_masks_hold_the_smallest_and_first_neurons_and_are_nested(
 
 
 def test_a_neuron_along_q_is_lucky_if_a_has_its_sign() -> None:
-    """All contexts get the query's label, so a row along +q is active exactly for queries of label +1."""
+    """All contexts get the query's label, so a row along +q is active exactly for queries of
+    label +1.
+    """
     config = one_layer.Config(neurons=4)
     prompts = evaluation.in_domain(sweep(config))
     tokens = prompts.tokens.clone()

@@ -1,4 +1,6 @@
-"""Tasks, prompts, tokens and patterns of Li et al. 2024: their laws, and what a prompt depends on."""
+"""Tasks, prompts, tokens and patterns of Li et al. 2024: their laws, and what a prompt depends
+on.
+"""
 
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -24,16 +26,24 @@ def sampled(alpha: float, tasks: np.ndarray, count: int = 6000) -> Prompts:
 
 
 def assert_frequency(hits: np.ndarray, expected: float) -> None:
-    """Assert that the frequency of True among independent hits is `expected` within five standard errors."""
+    """Assert that the frequency of True among independent hits is `expected` within five
+    standard errors.
+    """
     error = np.sqrt(expected * (1 - expected) / max(hits.size, 1))
-    assert hits.size == 0 or abs(hits.mean() - expected) <= 5 * error, (hits.mean(), expected, error)
+    assert hits.size == 0 or abs(hits.mean() - expected) <= 5 * error, (
+        hits.mean(),
+        expected,
+        error,
+    )
 
 
 # Tasks
 
 
 @given(patterns=st.sampled_from(range(4, 13, 2)), data=st.data())
-def test_every_pattern_has_each_label_equally_often_and_no_task_twice(patterns: int, data: st.DataObject) -> None:
+def test_every_pattern_has_each_label_equally_often_and_no_task_twice(
+    patterns: int, data: st.DataObject
+) -> None:
     shifts = data.draw(st.integers(1, patterns - 1))
     chosen = prompts.cyclic_shifts(patterns, shifts)
     assert len({tuple(task) for task in chosen.tolist()}) == len(chosen) == patterns * shifts
@@ -45,8 +55,10 @@ def test_every_pattern_has_each_label_equally_often_and_no_task_twice(patterns: 
 @pytest.mark.parametrize("shifts", range(1, PATTERNS))
 def test_unseen_tasks_are_all_others_or_all_if_none_is_left(shifts: int) -> None:
     seen = prompts.cyclic_shifts(PATTERNS, shifts)
-    known, unseen, pairs = ({tuple(task) for task in part.tolist()}
-                            for part in (seen, prompts.unseen_tasks(PATTERNS, seen), all_tasks(PATTERNS)))  # fmt: skip
+    known, unseen, pairs = (
+        {tuple(task) for task in part.tolist()}
+        for part in (seen, prompts.unseen_tasks(PATTERNS, seen), all_tasks(PATTERNS))
+    )
     assert unseen == (pairs - known or pairs) and len(pairs) == PATTERNS * (PATTERNS - 1)
 
 
@@ -59,7 +71,9 @@ def test_prompts_have_the_stated_distribution(alpha: float) -> None:
     batch = sampled(alpha, np.array([(a, b)]))
     context, query, label = batch.pattern[:, :-1], batch.pattern[:, -1], batch.label
     for pattern in range(PATTERNS):
-        assert_frequency(context == pattern, alpha / 2 if pattern in (a, b) else (1 - alpha) / (PATTERNS - 2))
+        assert_frequency(
+            context == pattern, alpha / 2 if pattern in (a, b) else (1 - alpha) / (PATTERNS - 2)
+        )
         if pattern not in (a, b):
             assert_frequency(label[batch.pattern == pattern] > 0, 0.5)
     assert_frequency((context[:, 0::2] == a) & (context[:, 1::2] == a), (alpha / 2) ** 2)
@@ -94,7 +108,9 @@ def test_prompts_of_a_run_depend_on_its_own_words_tasks_and_strength_only() -> N
     for run in range(3):
         part = sample_prompts(drawn[run, 7:9], tasks[run], PATTERNS, IRRELEVANT, 0.8, strength[run])
         for field in fields(Prompts):
-            np.testing.assert_array_equal(getattr(together, field.name)[run, 7:9], getattr(part, field.name))
+            np.testing.assert_array_equal(
+                getattr(together, field.name)[run, 7:9], getattr(part, field.name)
+            )
 
 
 def test_tokens_are_the_columns_of_equation_6_and_hide_the_answer() -> None:
@@ -103,18 +119,29 @@ def test_tokens_are_the_columns_of_equation_6_and_hide_the_answer() -> None:
     batch = sampled(0.8, all_tasks(PATTERNS), count=30)
     tokens = prompt_tokens(batch, mu, nu, q)
     for prompt, i in ((0, 0), (3, 7), (29, CONTEXTS - 1), (5, CONTEXTS)):
-        x = mu[batch.pattern[prompt, i]] + batch.strength[prompt, i] * nu[batch.irrelevant[prompt, i]]
+        x = (
+            mu[batch.pattern[prompt, i]]
+            + batch.strength[prompt, i] * nu[batch.irrelevant[prompt, i]]
+        )
         y = 0 * q if i == CONTEXTS else batch.label[prompt, i] * q
         np.testing.assert_allclose(tokens[prompt, i], np.concatenate([x, y]), atol=1e-15)
-    flipped = replace(batch, label=batch.label * np.where(np.arange(CONTEXTS + 1) == CONTEXTS, -1, 1))
+    flipped = replace(
+        batch, label=batch.label * np.where(np.arange(CONTEXTS + 1) == CONTEXTS, -1, 1)
+    )
     np.testing.assert_array_equal(tokens, prompt_tokens(flipped, mu, nu, q))
 
 
 # Patterns
 
 
-@given(seed=st.integers(0, 1000), law=st.sampled_from(sorted(PATTERN_LAWS)), label=st.sampled_from(sorted(LABEL_LAWS)))
-def test_axes_are_orthogonal_and_do_not_mix_features_and_labels(seed: int, law: str, label: str) -> None:
+@given(
+    seed=st.integers(0, 1000),
+    law=st.sampled_from(sorted(PATTERN_LAWS)),
+    label=st.sampled_from(sorted(LABEL_LAWS)),
+)
+def test_axes_are_orthogonal_and_do_not_mix_features_and_labels(
+    seed: int, law: str, label: str
+) -> None:
     config = one_layer.Config(seed=seed, pattern_law=law, label_law=label)
     axes, d_x = config.axes, config.feature_dimension
     np.testing.assert_allclose(axes.T @ axes, np.eye(len(axes)), atol=1e-12)
@@ -124,7 +151,9 @@ def test_axes_are_orthogonal_and_do_not_mix_features_and_labels(seed: int, law: 
 
 
 def test_q_with_uniform_entries_is_at_pi_over_6_from_its_signs() -> None:
-    """E|u| / sqrt(E u^2) = cos(pi / 6) for an entry u: the angle at which figure 11 ends under Adam."""
+    """E|u| / sqrt(E u^2) = cos(pi / 6) for an entry u: the angle at which figure 11 ends under
+    Adam.
+    """
     q = LABEL_LAWS["uniform entries"](np.random.default_rng(0), 200_000)
     cosine = np.abs(q).sum() / np.linalg.norm(q) / np.sqrt(q.size)
     # Standard deviations below 1 give the mean of the entries a standard error below 0.0023.
@@ -141,7 +170,9 @@ def test_combinations_are_orthogonal_and_have_the_right_sum_and_norm(
 ) -> None:
     coefficients = combined(np.eye(PATTERNS), total, combination)
     np.testing.assert_allclose(coefficients.sum(axis=1), total, atol=1e-7)
-    np.testing.assert_allclose(coefficients @ coefficients.T, norm(total) ** 2 * np.eye(PATTERNS // 2), atol=1e-7)
+    np.testing.assert_allclose(
+        coefficients @ coefficients.T, norm(total) ** 2 * np.eye(PATTERNS // 2), atol=1e-7
+    )
     mu = 2 * haar(np.random.default_rng(4), 30)[:PATTERNS]
     np.testing.assert_allclose(combined(mu, total, combination), coefficients @ mu, atol=1e-7)
     np.testing.assert_allclose(combined(np.eye(6), 1.0, combination), np.eye(6)[::2], atol=1e-15)
@@ -159,14 +190,21 @@ def test_rotations_have_no_preferred_direction() -> None:
     ("config", "values", "message"),
     [
         (one_layer.Config, {"task_shifts": 6}, "task_shifts.*below relevant_patterns"),
-        (one_layer.Config, {"batch": 32, "training_prompts": 16}, "training_prompts.*at least batch"),
+        (
+            one_layer.Config,
+            {"batch": 32, "training_prompts": 16},
+            "training_prompts.*at least batch",
+        ),
         (decoder.Config, {"heads": 3}, "heads.*a divisor of width"),
         (decoder.Config, {"least_contexts": 21}, "least_contexts.*at most context_length"),
-        # No pair of unit norm has a larger sum than sqrt(2), and with two patterns no context could be irrelevant.
+        # No pair of unit norm has a larger sum than sqrt(2), and with two patterns no context could
+        # be irrelevant.
         (one_layer.Evaluation, {"coefficient_sum": 1.4143}, r"coefficient_sum \(S_1\)"),
         (one_layer.Config, {"relevant_patterns": 4}, r"relevant_patterns \(M_1\)"),
     ],
 )
-def test_constants_that_contradict_each_other_are_refused(config: type, values: dict[str, Any], message: str) -> None:
+def test_constants_that_contradict_each_other_are_refused(
+    config: type, values: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         config(**values)

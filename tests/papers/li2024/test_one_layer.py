@@ -29,9 +29,13 @@ def batch_of(configs: Sequence[one_layer.Config], step: int = 3) -> Params:
     return {n: torch.from_numpy(a) for n, a in one_layer.sample(configs, step).items()}
 
 
-def prompts_of(config: one_layer.Config, batch: Params, run: int, turn: np.ndarray | None = None) -> torch.Tensor:
+def prompts_of(
+    config: one_layer.Config, batch: Params, run: int, turn: np.ndarray | None = None
+) -> torch.Tensor:
     """Return the tokens of one run's batch."""
-    return oracle.one_layer_prompts(config, {name: a[run].numpy() for name, a in batch.items()}, turn)
+    return oracle.one_layer_prompts(
+        config, {name: a[run].numpy() for name, a in batch.items()}, turn
+    )
 
 
 def sweep_of(configs: Sequence[one_layer.Config], steps: int) -> Sweep:
@@ -50,7 +54,9 @@ def test_logits_losses_and_gradients_are_those_of_equation_7_token_by_token(atte
         weights, prompts = oracle.weights_of(params, run), prompts_of(config, batch, run)
         expected = oracle.one_layer_logit(weights, prompts, attended)
         torch.testing.assert_close(logits[run], expected, rtol=1e-12, atol=1e-12)
-        loss, gradients = oracle.one_layer_gradients(weights, prompts, batch["label"][run, :, -1], attended)
+        loss, gradients = oracle.one_layer_gradients(
+            weights, prompts, batch["label"][run, :, -1], attended
+        )
         assert losses[run].item() == pytest.approx(loss, rel=1e-12)
         assert min(theirs.abs().max() for theirs in gradients.values()) > 1e-3
         gradients["a"] *= config.readout_rate
@@ -59,8 +65,16 @@ def test_logits_losses_and_gradients_are_those_of_equation_7_token_by_token(atte
 
 
 def test_sgd_does_not_depend_on_the_coordinates() -> None:
-    """Training eq. 7 with SGD on rotated patterns gives the same losses as on patterns along the axes."""
-    sgd = {"optimiser": "sgd", "learning_rate": 1.5, "pattern_law": "axes", "label_law": "axis", "readout_rate": 1.0}
+    """Training eq. 7 with SGD on rotated patterns gives the same losses as on patterns along the
+    axes.
+    """
+    sgd = {
+        "optimiser": "sgd",
+        "learning_rate": 1.5,
+        "pattern_law": "axes",
+        "label_law": "axis",
+        "readout_rate": 1.0,
+    }
     configs, steps = [replace(config, **sgd) for config in CONFIGS[:2]], 6
     losses = train(sweep_of(configs, steps)).losses
     for run, config in enumerate(configs):
@@ -73,7 +87,9 @@ def test_sgd_does_not_depend_on_the_coordinates() -> None:
             prompts, label = prompts_of(config, batch, run, turn), batch["label"][run, :, -1]
             loss, gradients = oracle.one_layer_gradients(params, prompts, label)
             assert loss == pytest.approx(losses[run, step], rel=1e-10)
-            params |= {name: params[name] - config.learning_rate * g for name, g in gradients.items()}
+            params |= {
+                name: params[name] - config.learning_rate * g for name, g in gradients.items()
+            }
 
 
 def test_the_initial_weights_are_those_of_the_paper() -> None:
@@ -81,10 +97,17 @@ def test_the_initial_weights_are_those_of_the_paper() -> None:
     params = one_layer.init(configs)
     size, neurons, std = configs[0].axes.shape[0], configs[0].neurons, configs[0].output_std
     for run, config in enumerate(configs):
-        starts = {"W_Q": config.attention_start, "W_K": config.attention_start, "W_V": config.value_start}
+        starts = {
+            "W_Q": config.attention_start,
+            "W_K": config.attention_start,
+            "W_V": config.value_start,
+        }
         for name, start in starts.items():
             assert torch.equal(params[name][run], start * torch.eye(size, dtype=torch.float64))
-        assert sorted(params["a"][run].tolist()) == np.repeat([-config.readout, config.readout], neurons // 2).tolist()
+        assert (
+            sorted(params["a"][run].tolist())
+            == np.repeat([-config.readout, config.readout], neurons // 2).tolist()
+        )
     # The two halves of the grid have the same seeds.
     outputs, entries = params["W_O"][:100], params["W_O"][:100].numel()
     assert torch.equal(outputs, params["W_O"][100:])
@@ -97,8 +120,12 @@ def test_the_initial_weights_are_those_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("figure", ["icl_conditions", "icl_sizes"])
-def test_trainings_of_the_theorems_differ_in_one_constant_and_what_follows_from_it(figure: str) -> None:
-    """|a_i| = 1 / (4 sqrt(m)), the least even cover by a fraction (M_1 - 1)^(-1/2), and T as theorem 1 says."""
+def test_trainings_of_the_theorems_differ_in_one_constant_and_what_follows_from_it(
+    figure: str,
+) -> None:
+    """|a_i| = 1 / (4 sqrt(m)), the least even cover by a fraction (M_1 - 1)^(-1/2), and T as
+    theorem 1 says.
+    """
     first, *others = registry.figure(figure).sweeps("paper")
     for sweep in others:
         config, base = sweep.configs[0], first.configs[0]
@@ -110,12 +137,18 @@ def test_trainings_of_the_theorems_differ_in_one_constant_and_what_follows_from_
         steps = first.snapshots[-1] * m_1 / 6 * (np.log(m_1) / np.log(6)) ** 0.5
         assert abs(sweep.snapshots[-1] - steps) <= 0.5
         (constant,) = changed - ({"readout"} if m_1 == 6 else {"task_shifts"})
-        assert sweep.name == f"li_icl_sgd_{constant.removesuffix('_patterns')}_{getattr(config, constant)}"
+        assert (
+            sweep.name
+            == f"li_icl_sgd_{constant.removesuffix('_patterns')}_{getattr(config, constant)}"
+        )
 
 
 @pytest.mark.parametrize("prompts", [32, 96])
 def test_a_finite_training_set_is_passed_through_repeatedly(prompts: int) -> None:
     finite, endless = ([one_layer.Config(batch=32, training_prompts=n)] for n in (prompts, 0))
     for step in range(2 * prompts // 32):
-        batch, fresh = one_layer.sample(finite, step), one_layer.sample(endless, step % (prompts // 32))
+        batch, fresh = (
+            one_layer.sample(finite, step),
+            one_layer.sample(endless, step % (prompts // 32)),
+        )
         assert all(np.array_equal(batch[name], fresh[name]) for name in batch)

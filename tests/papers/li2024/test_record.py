@@ -25,11 +25,21 @@ from tests.rounding import chained, rounding
 
 @cache
 def _trained() -> Runs:
-    return train(Sweep("li_icl", one_layer.MODEL, grid(one_layer.Config, seed=range(4)), (*range(0, 401, 20),), None))
+    return train(
+        Sweep(
+            "li_icl",
+            one_layer.MODEL,
+            grid(one_layer.Config, seed=range(4)),
+            (*range(0, 401, 20),),
+            None,
+        )
+    )
 
 
 def trained(name: str, **tested: Any) -> Runs:
-    """Four runs of the one-layer training, all of which learn, with the test constants of a figure."""
+    """Four runs of the one-layer training, all of which learn, with the test constants of a
+    figure.
+    """
     (sweep,) = registry.figure(name).sweeps("smoke")
     return replace(_trained(), sweep=replace(_trained().sweep, test=replace(sweep.test, **tested)))
 
@@ -46,7 +56,9 @@ def with_broken_run(runs: Runs, run: int) -> Runs:
 
 
 @pytest.mark.parametrize(("order", "drawn"), [(1, 1), (-1, 3)])
-def test_a_diverged_run_is_drawn_last_and_on_a_tie_the_smallest_seed(order: int, drawn: int) -> None:
+def test_a_diverged_run_is_drawn_last_and_on_a_tie_the_smallest_seed(
+    order: int, drawn: int
+) -> None:
     """Without a read-out all losses are 1."""
     runs = trained("figure9", drawn_seed=99)
     a = torch.zeros_like(runs.weights["a"])
@@ -58,20 +70,29 @@ def test_a_diverged_run_is_drawn_last_and_on_a_tie_the_smallest_seed(order: int,
 def test_the_condition_of_the_claims_is_that_a_run_has_learnt() -> None:
     """Answers without knowledge cost 1, so that a loss of 0.1 is ignorance on one task in ten."""
     conditions = [bound for claim in ledger.of_paper("li2024").claims for bound in claim.conditions]
-    of_loss = {bound.at_most for bound in conditions if bound.observable.startswith(record.HELD_OUT_LOSS)}
+    of_loss = {
+        bound.at_most for bound in conditions if bound.observable.startswith(record.HELD_OUT_LOSS)
+    }
     assert of_loss == {0.1}
 
 
 def test_held_out_prompts_are_never_trained_on() -> None:
     names = [name for name, key in registry.figures().items() if key == "li2024"]
-    assert record.HELD_OUT > max(s.snapshots[-1] for name in names for s in registry.figure(name).sweeps("paper"))
+    assert record.HELD_OUT > max(
+        s.snapshots[-1] for name in names for s in registry.figure(name).sweeps("paper")
+    )
 
 
 @pytest.mark.parametrize("model", [one_layer, stack, decoder])
 def test_the_held_out_loss_of_a_run_does_not_depend_on_the_others(model: Any) -> None:
     """The loss of a run that diverged is NaN."""
-    runs = train(Sweep("test", model.MODEL, grid(model.Config, seed=range(3)), (0, 2), model.Evaluation()))
-    runs = replace(runs, weights={n: torch.cat([w[:1], w[1:2] * math.nan, w[2:]]) for n, w in runs.weights.items()})
+    runs = train(
+        Sweep("test", model.MODEL, grid(model.Config, seed=range(3)), (0, 2), model.Evaluation())
+    )
+    runs = replace(
+        runs,
+        weights={n: torch.cat([w[:1], w[1:2] * math.nan, w[2:]]) for n, w in runs.weights.items()},
+    )
     losses = held_out_loss(runs)
     assert ((losses > 0.3) & (losses < 2)).tolist() == [True, False, True] and math.isnan(losses[1])
     last = runs.last()
@@ -79,9 +100,13 @@ def test_the_held_out_loss_of_a_run_does_not_depend_on_the_others(model: Any) ->
     np.testing.assert_allclose(held_out_loss(runs.alone(2)), losses[2:], rtol=tolerance)
 
 
-@pytest.mark.parametrize("name", ["figure8", "figure9", "figure10", "figure11", "figure14", "figure15", "figure27"])
+@pytest.mark.parametrize(
+    "name", ["figure8", "figure9", "figure10", "figure11", "figure14", "figure15", "figure27"]
+)
 def test_a_run_that_has_not_learnt_tests_no_claim(name: str) -> None:
-    """With run 2 broken, the claims are judged on the other three; run 2 is still counted and shown."""
+    """With run 2 broken, the claims are judged on the other three; run 2 is still counted and
+    shown.
+    """
     table = measured(name, with_broken_run(trained(name), 2))
     for verdict in figures.judge(name, table):
         (condition,) = verdict.conditions
@@ -92,7 +117,9 @@ def test_a_run_that_has_not_learnt_tests_no_claim(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["figure8", "figure10", "figure14", "figure27"])
 @pytest.mark.parametrize("seed", [2, None])
-def test_the_run_of_the_inferred_seed_is_drawn_or_else_that_of_least_held_out_loss(name: str, seed: int | None) -> None:
+def test_the_run_of_the_inferred_seed_is_drawn_or_else_that_of_least_held_out_loss(
+    name: str, seed: int | None
+) -> None:
     table = measured(name, trained(name, drawn_seed=99 if seed is None else seed))
     losses = table.fact(record.HELD_OUT_LOSS)
     seed = min(losses, key=losses.__getitem__) if seed is None else seed
@@ -111,17 +138,23 @@ def test_the_drawn_run_has_more_test_prompts_that_start_with_the_shared_ones() -
     many = evaluation.in_domain(drawn.sweep).tokens
     assert drawn.sweep.seeds == [2] and many.shape[1] == GROUPS * shared.shape[1]
     assert torch.equal(many[0, : shared.shape[1]], shared[2])
-    assert all(torch.equal(w[0], of_figure.runs.weights[name][2]) for name, w in drawn.weights.items())
+    assert all(
+        torch.equal(w[0], of_figure.runs.weights[name][2]) for name, w in drawn.weights.items()
+    )
 
 
 def test_a_band_has_the_last_snapshots_of_the_drawn_run_on_one_set_of_prompts() -> None:
-    """The snapshots share every prompt, which are those of all runs, and differ in the weights alone."""
+    """The snapshots share every prompt, which are those of all runs, and differ in the weights
+    alone.
+    """
     of_figure = record.Record(trained("figure9", drawn_seed=2))
     late, shared = of_figure.checkpoints(), evaluation.in_domain(of_figure.runs.sweep).tokens
     steps = of_figure.runs.sweep.snapshots[-GROUPS:]
     assert len(late) == len(steps) == GROUPS
     for run, step in zip(late, steps, strict=True):
         assert torch.equal(evaluation.in_domain(run.sweep).tokens[0], shared[2])
-        assert all(torch.equal(w[0], of_figure.runs.at(step)[name][2]) for name, w in run.last().items())
+        assert all(
+            torch.equal(w[0], of_figure.runs.at(step)[name][2]) for name, w in run.last().items()
+        )
     assert not torch.equal(late[0].last()["W_Q"], late[-1].last()["W_Q"])
     assert not torch.equal(shared[1], shared[2])

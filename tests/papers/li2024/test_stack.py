@@ -18,7 +18,9 @@ from tests.rounding import rounding
 SMALL: dict[str, Any] = {
     "irrelevant_patterns": 5, "label_dimension": 4, "neurons": 12, "batch": 7, "context_length": 6
 }  # fmt: skip
-CONFIGS = tuple(stack.Config(seed=seed, pattern_norm=norm, **SMALL) for seed, norm in enumerate((1.0, 1.3, 2.0)))
+CONFIGS = tuple(
+    stack.Config(seed=seed, pattern_norm=norm, **SMALL) for seed, norm in enumerate((1.0, 1.3, 2.0))
+)
 TRAINED = ("W_Q", "W_K", "W_V", "W_O", "W_2")
 
 
@@ -26,7 +28,9 @@ def weights(configs: Sequence[stack.Config]) -> Params:
     """Weights without symmetries, large enough that every part matters."""
     rng, start = np.random.default_rng(3), stack.init(configs)
     sizes = {"W_Q": 0.3, "W_K": 0.3, "W_V": 0.3, "W_O": 0.5, "W_2": 0.0, "a": 0.1}
-    moved = {n: w + sizes[n] * torch.from_numpy(rng.standard_normal(w.shape)) for n, w in start.items()}
+    moved = {
+        n: w + sizes[n] * torch.from_numpy(rng.standard_normal(w.shape)) for n, w in start.items()
+    }
     return moved | {"W_2": 0.3 * start["W_2"]}
 
 
@@ -34,8 +38,12 @@ def batch_of(configs: Sequence[stack.Config]) -> Params:
     return {n: torch.from_numpy(a) for n, a in stack.sample(configs, 2).items()}
 
 
-def literal_loss(params: Params, batch: Params, configs: Sequence[stack.Config], run: int) -> torch.Tensor:
-    """Return the loss of one run of the literal model on dense tokens in the trained coordinates."""
+def literal_loss(
+    params: Params, batch: Params, configs: Sequence[stack.Config], run: int
+) -> torch.Tensor:
+    """Return the loss of one run of the literal model on dense tokens in the trained
+    coordinates.
+    """
     factors = {name: a[run] for name, a in one_layer.sample(configs, 2).items()}
     prompts = oracle.one_layer_prompts(configs[run], factors)
     logits = oracle.stack_logit(oracle.weights_of(params, run), prompts, configs[run].attended)
@@ -53,10 +61,14 @@ def test_the_loss_and_its_gradients_are_those_of_the_literal_stack(attended: str
         leaves = {n: params[n].detach().clone().requires_grad_() for n in TRAINED}
         loss = literal_loss({**params, **leaves}, batch, configs, run)
         assert losses[run].item() == pytest.approx(loss.item(), rel=1e-11)
-        for name, theirs in zip(TRAINED, torch.autograd.grad(loss, list(leaves.values())), strict=True):
+        for name, theirs in zip(
+            TRAINED, torch.autograd.grad(loss, list(leaves.values())), strict=True
+        ):
             assert theirs[run].abs().max() > 1e-6, name
             # Large scores cancel in the softmax's derivative, which amplifies rounding.
-            torch.testing.assert_close(ours[name][run], theirs[run], rtol=0, atol=1e-7 * float(theirs[run].abs().max()))
+            torch.testing.assert_close(
+                ours[name][run], theirs[run], rtol=0, atol=1e-7 * float(theirs[run].abs().max())
+            )
 
 
 @pytest.mark.parametrize("attended", ["contexts", one_layer.QUERY_TOO])
@@ -65,8 +77,12 @@ def test_a_stack_of_one_layer_is_the_one_layer_model(attended: str) -> None:
     params, factors = oracle.asymmetric_weights(plain), one_layer.sample(plain, 1)
     expected = one_layer.logits(params, {n: torch.from_numpy(a) for n, a in factors.items()}, plain)
     of_stack = {n: w[:, None] if n != "a" else w for n, w in params.items()}
-    of_stack["W_2"] = torch.zeros(len(plain), 0, params["W_V"].shape[-1], params["a"].shape[-1], dtype=torch.float64)
-    ours, attention = stack.forward(of_stack, torch.from_numpy(stack.sample(plain, 1)["tokens"]), plain)
+    of_stack["W_2"] = torch.zeros(
+        len(plain), 0, params["W_V"].shape[-1], params["a"].shape[-1], dtype=torch.float64
+    )
+    ours, attention = stack.forward(
+        of_stack, torch.from_numpy(stack.sample(plain, 1)["tokens"]), plain
+    )
     torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-12)
     assert len(attention) == 1
 
@@ -79,10 +95,13 @@ def test_the_attention_of_all_columns_ends_with_that_of_the_query() -> None:
     assert [a.shape[2:] for a in asked] == [(columns, columns), (columns, columns), (1, columns)]
     # Sums over columns, coordinates and neurons, in another order.
     tolerance = rounding(logits.dtype, tokens[0, 0].numel() * params["W_2"].shape[-1])
-    torch.testing.assert_close(logits, again, rtol=tolerance, atol=tolerance * float(logits.abs().max()))
+    torch.testing.assert_close(
+        logits, again, rtol=tolerance, atol=tolerance * float(logits.abs().max())
+    )
     for few, every in zip(asked, whole, strict=True):
         assert every.shape[2:] == (columns, columns)
-        # A softmax moves by at most twice its scores, whose errors grow with their spread and the layers.
+        # A softmax moves by at most twice its scores, whose errors grow with their spread and the
+        # layers.
         spread = -float(every.clamp_min(torch.finfo(every.dtype).tiny).log().min())
         atol = 2 * tolerance * len(whole) * max(spread, 1.0)
         torch.testing.assert_close(few[:, :, -1], every[:, :, -1], rtol=0, atol=atol)

@@ -1,4 +1,6 @@
-"""Violations planted against Li et al. 2025: in a short training, in attention and losses made by hand, in prompts."""
+"""Violations planted against Li et al. 2025: in a short training, in attention and losses made
+by hand, in prompts.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -42,9 +44,14 @@ def theorem_4(alpha: float, k: int, m: int) -> float:
 
 
 def by_law(sweep: Sweep, law: Law = theorem_4) -> Runs:
-    """Losses that drop to zero at the time given by a law, with small delays between seeds, and no weights."""
+    """Losses that drop to zero at the time given by a law, with small delays between seeds, and
+    no weights.
+    """
     few = small(sweep)
-    times = [law(c.relevant_fraction, c.chain_length, c.relevant_patterns) + c.seed % 3 for c in few.configs]
+    times = [
+        law(c.relevant_fraction, c.chain_length, c.relevant_patterns) + c.seed % 3
+        for c in few.configs
+    ]
     # At K = 12, theorem 4 with its factors exceeds the steps of the figure.
     losses = np.where(np.arange(2000) < np.array(times)[:, None], 100.0, 0.0)
     return Runs(few, {"W_Q": torch.zeros(len(times), len(few.snapshots))}, losses)
@@ -56,7 +63,9 @@ def made_by_hand(sweep: Sweep) -> Runs:
     start = one_layer.init(few.configs)
     same = 3 * torch.eye(few.configs[0].dimension, dtype=torch.float64)
     end = {n: torch.zeros_like(w) if n == "W_V" else same.expand_as(w) for n, w in start.items()}
-    return Runs(few, {n: torch.stack([w, end[n]], dim=1) for n, w in start.items()}, np.zeros((SEEDS, 1)))
+    return Runs(
+        few, {n: torch.stack([w, end[n]], dim=1) for n, w in start.items()}, np.zeros((SEEDS, 1))
+    )
 
 
 def sound(figure: str) -> Trained:
@@ -71,22 +80,34 @@ def sound(figure: str) -> Trained:
 
 def steps_by(what: str, law: Law) -> Planted:
     """Training steps that follow another law."""
-    return Planted(what, lambda runs: {n: r if n == "li_cot" else by_law(r.sweep, law) for n, r in runs.items()})
+    return Planted(
+        what,
+        lambda runs: {n: r if n == "li_cot" else by_law(r.sweep, law) for n, r in runs.items()},
+    )
 
 
 def weights(what: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Planted:
-    return Planted(what, each(lambda runs: with_weights(runs, **{n: change(w) for n, w in runs.weights.items()})))
+    return Planted(
+        what,
+        each(lambda runs: with_weights(runs, **{n: change(w) for n, w in runs.weights.items()})),
+    )
 
 
 def patched(what: str, target: Any, name: str, change: Callable[..., Any]) -> Planted:
     """`change` gets the patched function and its arguments."""
-    return Planted(what, patches=((target, name, lambda original: lambda *given: change(original, *given)),))
+    return Planted(
+        what, patches=((target, name, lambda original: lambda *given: change(original, *given)),)
+    )
 
 
 def prompts_from(what: str, matrices: np.ndarray, where_condition_1: bool | None = None) -> Planted:
-    """Examples from other matrices than those whose Condition 1 is measured, everywhere or only where it is so."""
+    """Examples from other matrices than those whose Condition 1 is measured, everywhere or only
+    where it is so.
+    """
 
-    def assemble(original: Any, drawn: Any, setting: prompts.Setting, which: slice = slice(None)) -> Any:
+    def assemble(
+        original: Any, drawn: Any, setting: prompts.Setting, which: slice = slice(None)
+    ) -> Any:
         changes = where_condition_1 in (None, condition_1(setting.matrices).all())
         return original(drawn, replace(setting, matrices=matrices) if changes else setting, which)
 
@@ -95,24 +116,41 @@ def prompts_from(what: str, matrices: np.ndarray, where_condition_1: bool | None
 
 DEFAULTS = one_layer.Evaluation()
 REVERSED = patched(
-    "the errors are reversed", error_figures, "order_of_errors", lambda order, values, wrong: order(values, wrong[::-1])
+    "the errors are reversed",
+    error_figures,
+    "order_of_errors",
+    lambda order, values, wrong: order(values, wrong[::-1]),
 )
 HOLDS = prompts_from("Condition 1 holds", DEFAULTS.end_setting().matrices, where_condition_1=False)
-BREAKS = prompts_from("Condition 1 fails", DEFAULTS.misleading_setting().matrices, where_condition_1=True)
+BREAKS = prompts_from(
+    "Condition 1 fails", DEFAULTS.misleading_setting().matrices, where_condition_1=True
+)
 # From 2 the right chain ends at 1, but the likeliest end is 2.
 MISLED = with_exact_steps(np.array([[[0.6, 0.4], [0.4, 0.6]], [[0.0, 1.0], [0.6, 0.4]]]), 3)
 SWAPPED = patched(
-    "pattern and step are swapped", attention_figures, "attention", lambda attend, *of: attend(*of)[..., [0, 2, 1, 3]]
+    "pattern and step are swapped",
+    attention_figures,
+    "attention",
+    lambda attend, *of: attend(*of)[..., [0, 2, 1, 3]],
 )
 SQUARED = patched(
-    "the examples grow too fast", cot_rates, "growth", lambda growth, x, y, *names: growth(x, x[:, None] * y, *names)
+    "the examples grow too fast",
+    cot_rates,
+    "growth",
+    lambda growth, x, y, *names: growth(x, x[:, None] * y, *names),
 )
 EVERYWHERE = patched(
-    "the trained weights also act off the span", error_figures, "off_span", lambda off_span, runs: runs
+    "the trained weights also act off the span",
+    error_figures,
+    "off_span",
+    lambda off_span, runs: runs,
 )
 NO_ERRORS = prompts_from("the examples make no errors", np.stack([np.eye(2)] * 3))
 FROM_THE_START = weights("the weights are final from the start", lambda w: w[:, -1:].expand_as(w))
-STOPPED = weights("the training stops early", lambda w: torch.cat([w[:, :1], w[:, 1:2].expand_as(w[:, 1:])], dim=1))
+STOPPED = weights(
+    "the training stops early",
+    lambda w: torch.cat([w[:, :1], w[:, 1:2].expand_as(w[:, 1:])], dim=1),
+)
 
 PLANTED: Mapping[str, Mapping[str, Planted]] = {
     "B-F17": {"Kendall's tau of error and alpha'": REVERSED},
@@ -121,15 +159,24 @@ PLANTED: Mapping[str, Mapping[str, Planted]] = {
     "B-T6-rho": {"Kendall's tau of ICL error and rho_o^f": REVERSED},
     "B-T6-tau": {"Kendall's tau of ICL error and tau_o^f": REVERSED},
     "B-T5": {"error with 100 examples": UNTRAINED},
-    "B-T5-order": {f"Kendall's tau of error and {factor}": REVERSED for factor in ("tau^f", "alpha'", "rho^f")},
-    "B-T5-span": {"error off the span, alpha' = 0.1": EVERYWHERE, "error in the span, alpha' = 0.1": UNTRAINED},
+    "B-T5-order": {
+        f"Kendall's tau of error and {factor}": REVERSED for factor in ("tau^f", "alpha'", "rho^f")
+    },
+    "B-T5-span": {
+        "error off the span, alpha' = 0.1": EVERYWHERE,
+        "error in the span, alpha' = 0.1": UNTRAINED,
+    },
     "B-EX-model": {
         "ICL error from start 1 with 100 examples": NO_ERRORS,
-        "ICL error from start 2 with 100 examples": prompts_from("the examples also mislead from start 2", MISLED),
+        "ICL error from start 2 with 100 examples": prompts_from(
+            "the examples also mislead from start 2", MISLED
+        ),
         "CoT error from start 1 with 100 examples": UNTRAINED,
         "CoT error from start 2 with 100 examples": weights("all weights are negated", torch.neg),
     },
-    "B-T6a": {f"{what} ICL error without Condition 1": HOLDS for what in ("least", "largest fall of")},
+    "B-T6a": {
+        f"{what} ICL error without Condition 1": HOLDS for what in ("least", "largest fall of")
+    },
     "B-T6b": {
         "ICL error with Condition 1 and 100 examples": BREAKS,
         "Kendall's tau of ICL error with Condition 1 and examples": BREAKS,
@@ -143,9 +190,15 @@ PLANTED: Mapping[str, Mapping[str, Planted]] = {
     },
     "B-M-lead": {"least share of queries whose right pattern leads, over steps": UNTRAINED},
     "B-T4": {
-        "Kendall's tau of steps and alpha": steps_by("rare examples help", lambda alpha, k, m: 300 * alpha**0.5),
-        "Kendall's tau of steps and K": steps_by("longer chains are learnt faster", lambda alpha, k, m: 300 / k),
-        "Kendall's tau of steps and M": steps_by("more patterns are learnt faster", lambda alpha, k, m: 2000 / m),
+        "Kendall's tau of steps and alpha": steps_by(
+            "rare examples help", lambda alpha, k, m: 300 * alpha**0.5
+        ),
+        "Kendall's tau of steps and K": steps_by(
+            "longer chains are learnt faster", lambda alpha, k, m: 300 / k
+        ),
+        "Kendall's tau of steps and M": steps_by(
+            "more patterns are learnt faster", lambda alpha, k, m: 2000 / m
+        ),
     },
     "B-T5b": {"growth of examples over theorem 5": SQUARED},
     "B-T6-rate": {"growth of ICL examples over theorem 6": SQUARED},
@@ -154,7 +207,9 @@ PLANTED: Mapping[str, Mapping[str, Planted]] = {
         for layer in (1, 2, 3)
         for name in ("same TSR, same step at the end", "fall off the step")
     },
-    "B-M3-pattern": {f"rise of the TSR's share of the step, layer {layer}": UNTRAINED for layer in (1, 2, 3)},
+    "B-M3-pattern": {
+        f"rise of the TSR's share of the step, layer {layer}": UNTRAINED for layer in (1, 2, 3)
+    },
 }
 VOTES = "untrained attention is nearly uniform, and a majority vote over all examples has the same order"
 UNTRAINED_HOLD = {

@@ -1,4 +1,6 @@
-"""Rates and fits of the theorems, the curves and the drawn run, and constants that are refused before training."""
+"""Rates and fits of the theorems, the curves and the drawn run, and constants that are refused
+before training.
+"""
 
 from dataclasses import replace
 from functools import cache
@@ -41,17 +43,25 @@ def test_rates_by_hand() -> None:
 
 
 def test_the_fit_recovers_the_factors_of_its_times() -> None:
-    terms = np.array([cot_rates.training_terms(a, k, 20, 0.1) for a in (0.2, 0.5, 1.0) for k in (2, 4, 8)])
-    np.testing.assert_allclose(cot_rates.fitted_factors(terms, terms @ [0.03, 0.2]), [0.03, 0.2], rtol=1e-6)
+    terms = np.array(
+        [cot_rates.training_terms(a, k, 20, 0.1) for a in (0.2, 0.5, 1.0) for k in (2, 4, 8)]
+    )
+    np.testing.assert_allclose(
+        cot_rates.fitted_factors(terms, terms @ [0.03, 0.2]), [0.03, 0.2], rtol=1e-6
+    )
     assert np.isnan(cot_rates.fitted_factors(terms, np.full(len(terms), np.nan))).all()
 
 
 @given(st.floats(-3, 3), st.floats(0.1, 50))
-def test_a_power_law_is_fitted_exactly_and_one_of_given_exponent_in_the_mean(slope: float, factor: float) -> None:
+def test_a_power_law_is_fitted_exactly_and_one_of_given_exponent_in_the_mean(
+    slope: float, factor: float
+) -> None:
     x, at = np.array([1.0, 2.0, 5.0]), np.array([0.5, 10.0])
     y = factor * x[:, None] ** slope
     np.testing.assert_allclose(cot_rates.slopes(x, y), slope, atol=1e-12)
-    np.testing.assert_allclose(cot_rates.power_law(x, y, at), factor * at[:, None] ** slope, rtol=1e-10)
+    np.testing.assert_allclose(
+        cot_rates.power_law(x, y, at), factor * at[:, None] ** slope, rtol=1e-10
+    )
     line = cot_rates.power_law(x, y, x, slope=2.0)
     np.testing.assert_allclose(line / line[0], x[:, None] ** 2)
     assert np.log(line).mean() == pytest.approx(np.log(y).mean())
@@ -59,7 +69,11 @@ def test_a_power_law_is_fitted_exactly_and_one_of_given_exponent_in_the_mean(slo
 
 def test_the_target_loss_is_relative_to_the_squared_norm_of_the_patterns() -> None:
     configs = grid(one_layer.Config, pattern_norm=[1.0, 2.0], seed=[0])
-    runs = Runs(Sweep("some", one_layer.MODEL, configs, (20,), one_layer.Evaluation()), {}, np.full((2, 20), 0.15))
+    runs = Runs(
+        Sweep("some", one_layer.MODEL, configs, (20,), one_layer.Evaluation()),
+        {},
+        np.full((2, 20), 0.15),
+    )
     np.testing.assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, cot_rates.WINDOW])
 
 
@@ -67,13 +81,23 @@ def test_the_target_loss_is_relative_to_the_squared_norm_of_the_patterns() -> No
 
 
 def test_the_curves_of_the_default_constants_are_equal() -> None:
-    """As on the authors' later slides, three panels agree at alpha' = 0.8, tau_o = 0.5 and rho_o = 0.6."""
-    default = {"ICL, alpha'": "alpha'=0.8", "ICL, tau_o^f": "tau_o^f=0.5", "ICL, rho_o^f": "rho_o^f=0.6"}
+    """As on the authors' later slides, three panels agree at alpha' = 0.8, tau_o = 0.5 and rho_o
+    = 0.6.
+    """
+    default = {
+        "ICL, alpha'": "alpha'=0.8",
+        "ICL, tau_o^f": "tau_o^f=0.5",
+        "ICL, rho_o^f": "rho_o^f=0.6",
+    }
     table = measured("cot_factors")
-    first, *others = (table.curve(panel, curve, "classification error") for panel, curve in default.items())
+    first, *others = (
+        table.curve(panel, curve, "classification error") for panel, curve in default.items()
+    )
     assert len(first) == 11
     for other in others:
-        np.testing.assert_array_equal(other[["x", "value", "band_low"]], first[["x", "value", "band_low"]])
+        np.testing.assert_array_equal(
+            other[["x", "value", "band_low"]], first[["x", "value", "band_low"]]
+        )
 
 
 @pytest.mark.parametrize("name", ["figure17", "figure18", "figure19", "figure20"])
@@ -97,37 +121,68 @@ def test_noisy_steps_have_the_configured_positions() -> None:
     for step in (1, 2, 3):
         test = replace(given, noisy_step=step)
         settings = test.end_setting(), test.misleading_setting()
-        exact = [[bool((matrix == np.eye(5)).all()) for matrix in setting.matrices] for setting in settings]
-        assert exact == [[k != step for k in (1, 2, 3)], [k % 3 == (step + 2) % 3 for k in (1, 2, 3)]]
-        np.testing.assert_allclose(product(test.setting().matrices), product(given.setting().matrices))
+        exact = [
+            [bool((matrix == np.eye(5)).all()) for matrix in setting.matrices]
+            for setting in settings
+        ]
+        assert exact == [
+            [k != step for k in (1, 2, 3)],
+            [k % 3 == (step + 2) % 3 for k in (1, 2, 3)],
+        ]
+        np.testing.assert_allclose(
+            product(test.setting().matrices), product(given.setting().matrices)
+        )
 
 
 @pytest.mark.parametrize(
     ("name", "constants", "message"),
     [
         ("figure17", {"context_length_test": 2}, "relevant_fraction_test"),
-        ("figure17", {"path_probability": 0.95}, r"path_probability \(tau\^f\) = 0.95: .* must lie in"),
-        ("figure17", {"relevant_fraction": 0.01}, r"relevant_fraction \(alpha\) = 0.01: must be at least 1 / l_tr"),
+        (
+            "figure17",
+            {"path_probability": 0.95},
+            r"path_probability \(tau\^f\) = 0.95: .* must lie in",
+        ),
+        (
+            "figure17",
+            {"relevant_fraction": 0.01},
+            r"relevant_fraction \(alpha\) = 0.01: must be at least 1 / l_tr",
+        ),
         ("figure18", {"primacy": 0.2}, "path_probability"),
         ("figure19", {"specific_patterns": 5}, "misled_starts"),
-        ("figure19", {"misled_path": 0.05}, "misled_starts = 6: must be such that Condition 1 fails"),
+        (
+            "figure19",
+            {"misled_path": 0.05},
+            "misled_starts = 6: must be such that Condition 1 fails",
+        ),
         ("cot_factors", {"end_primacy": 0.3}, "end_probability"),
         ("cot_factors", {"end_probability": 0.7}, r"end_probability \(tau_o\^f\) = 0.7: .*rho = "),
         ("cot_rates", {"path_probability": 0.9}, "path_probability"),
     ],
 )
-def test_invalid_constants_are_refused_before_training(name: str, constants: dict[str, Any], message: str) -> None:
+def test_invalid_constants_are_refused_before_training(
+    name: str, constants: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConstantError, match=message):
         figures.sweeps(name, "laptop", {one_layer.NAME: constants})
 
 
 def test_users_do_not_change_a_pinned_constant() -> None:
     """The user's value applies only to the sweeps that do not vary the constant."""
-    sweeps = figures.sweeps("cot_rates", "smoke", {one_layer.NAME: {"chain_length": 4, "relevant_patterns": 25}})
+    sweeps = figures.sweeps(
+        "cot_rates", "smoke", {one_layer.NAME: {"chain_length": 4, "relevant_patterns": 25}}
+    )
     for panel in cot_rates.PANELS[1:]:
-        assert tuple(getattr(sweeps[name].configs[0], panel.constant) for name in panel.sweeps) == panel.values
+        assert (
+            tuple(getattr(sweeps[name].configs[0], panel.constant) for name in panel.sweeps)
+            == panel.values
+        )
     assert sweeps["li_cot_k2"].configs[0].relevant_patterns == 25
-    assert sweeps["li_cot_m10"].configs[0].chain_length == sweeps["li_cot_alpha"].configs[0].chain_length == 4
+    assert (
+        sweeps["li_cot_m10"].configs[0].chain_length
+        == sweeps["li_cot_alpha"].configs[0].chain_length
+        == 4
+    )
 
 
 def test_an_evaluation_of_a_band_counts_wrong_answers_up_to_its_queries() -> None:

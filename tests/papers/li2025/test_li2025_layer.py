@@ -1,4 +1,6 @@
-"""The trained layer: eq. 11 term by term, and reduced losses, answers and attention against their literal forms."""
+"""The trained layer: eq. 11 term by term, and reduced losses, answers and attention against
+their literal forms.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,11 +25,15 @@ from tests.rounding import rounding
 SMALL = {"relevant_patterns": 8, "context_length": 6, "batch": 12}
 CONFIGS = (
     one_layer.Config(seed=0, **SMALL, relevant_fraction=0.5),
-    one_layer.Config(seed=1, **SMALL, relevant_fraction=0.5, learning_rate=1.0, pattern_norm=1.3, code_norm=0.7),
+    one_layer.Config(
+        seed=1, **SMALL, relevant_fraction=0.5, learning_rate=1.0, pattern_norm=1.3, code_norm=0.7
+    ),
     one_layer.Config(seed=2, **SMALL, relevant_fraction=1.0),
 )
 DEEP = tuple(replace(config, layers=3, heads=2, start_std=0.1) for config in CONFIGS)
-TEST = one_layer.Evaluation(specific_patterns=5, path_probability=0.5, primacy=0.6, context_length_test=12, queries=30)
+TEST = one_layer.Evaluation(
+    specific_patterns=5, path_probability=0.5, primacy=0.6, context_length_test=12, queries=30
+)
 LENGTHS = (1, 2, 5, 12)
 MISLEADING = prompts.Setting(0.8, gathering(3, 5, 2, 0.4))
 SETTINGS = [TEST.setting(), TEST.variation(relevant_fraction_test=0.3).setting(), MISLEADING]
@@ -40,13 +46,20 @@ def sweep(configs: Sequence[one_layer.Config], *snapshots: int) -> Sweep:
 
 def runs(params: Params, configs: Sequence[one_layer.Config]) -> Runs:
     """Return runs with these weights at their only snapshot."""
-    return Runs(sweep(configs), {name: w[:, None] for name, w in params.items()}, np.zeros((len(configs), 0)))
+    return Runs(
+        sweep(configs),
+        {name: w[:, None] for name, w in params.items()},
+        np.zeros((len(configs), 0)),
+    )
 
 
 def away_from_the_start(configs: Sequence[one_layer.Config]) -> Params:
     """Weights without symmetries, large enough that every part of the model matters."""
     rng = np.random.default_rng(5)
-    return {n: w + 0.2 * torch.from_numpy(rng.standard_normal(w.shape)) for n, w in one_layer.init(configs).items()}
+    return {
+        n: w + 0.2 * torch.from_numpy(rng.standard_normal(w.shape))
+        for n, w in one_layer.init(configs).items()
+    }
 
 
 def alone(params: Params, run: int) -> Params:
@@ -72,10 +85,14 @@ def test_attention_is_equation_11_term_by_term() -> None:
 def test_no_direction_of_the_pattern_space_is_special_at_the_start(seed: int) -> None:
     """Initially W_Q and W_K are delta I and W_V copies."""
     rng, params = np.random.default_rng(seed), one_layer.init(CONFIGS[:1])
-    rotation, chains, query = (torch.from_numpy(rng.standard_normal(n)) for n in ((8, 8), (1, 1, 3, 4, 8), (1, 1, 8)))
+    rotation, chains, query = (
+        torch.from_numpy(rng.standard_normal(n)) for n in ((8, 8), (1, 1, 3, 4, 8), (1, 1, 8))
+    )
     rotation = torch.linalg.qr(rotation)[0]
     (output, maps), (rotated, unchanged) = (
-        one_layer.attend(params, one_layer.columns(*vectors, torch.tensor([1]), CONFIGS[:1]), CONFIGS[0])
+        one_layer.attend(
+            params, one_layer.columns(*vectors, torch.tensor([1]), CONFIGS[:1]), CONFIGS[0]
+        )
         for vectors in ((chains, query), (chains @ rotation.T, query @ rotation.T))
     )
     np.testing.assert_allclose(rotated, output @ rotation.T, atol=1e-12)
@@ -87,16 +104,31 @@ def test_initially_the_layer_copies_and_attends_to_equal_patterns_and_steps() ->
     vectors = torch.eye(20, dtype=torch.float64)[torch.tensor([[[[1, 2, 3, 4], [5, 6, 7, 8]]]])]
     prompt = one_layer.columns(vectors, vectors[:, :, 0, 1], torch.tensor([1]), [config])
     nonzero = [set(np.flatnonzero(column)) for column in prompt[0, 0].numpy()]
-    assert nonzero == [{1, 22, 40}, {2, 23, 41}, {3, 24, 42}, {5, 26, 40}, {6, 27, 41}, {7, 28, 42}, {2, 41}]
+    assert nonzero == [
+        {1, 22, 40},
+        {2, 23, 41},
+        {3, 24, 42},
+        {5, 26, 40},
+        {6, 27, 41},
+        {7, 28, 42},
+        {2, 41},
+    ]
     output, maps = one_layer.attend(one_layer.init([config]), prompt, config)
     # delta^2 beta^2 for pattern 2 and delta^2 |c|^2 for step 2.
-    gain = np.exp((0.5 * 2.0) ** 2 * np.array([0, 1, 0, 0, 0, 0]) + (0.5 * 0.6) ** 2 * np.array([0, 1, 0, 0, 1, 0]))
+    gain = np.exp(
+        (0.5 * 2.0) ** 2 * np.array([0, 1, 0, 0, 0, 0])
+        + (0.5 * 0.6) ** 2 * np.array([0, 1, 0, 0, 1, 0])
+    )
     np.testing.assert_allclose(maps[0, 0, 0, 0], gain / gain.sum(), atol=1e-12)
-    np.testing.assert_allclose(output[0, 0][[2, 3, 4, 6, 7, 8]], 0.3 * 2.0 * gain / gain.sum(), atol=1e-12)
+    np.testing.assert_allclose(
+        output[0, 0][[2, 3, 4, 6, 7, 8]], 0.3 * 2.0 * gain / gain.sum(), atol=1e-12
+    )
 
 
 @every_depth
-def test_the_reduced_loss_and_gradient_are_the_literal_ones(configs: Sequence[one_layer.Config]) -> None:
+def test_the_reduced_loss_and_gradient_are_the_literal_ones(
+    configs: Sequence[one_layer.Config],
+) -> None:
     params = away_from_the_start(configs)
     batch = {name: torch.from_numpy(array) for name, array in one_layer.sample(configs, 3).items()}
     losses, gradients = loss_and_gradient(sweep(configs), params, batch)
@@ -104,12 +136,18 @@ def test_the_reduced_loss_and_gradient_are_the_literal_ones(configs: Sequence[on
         leaves = {n: w.detach().requires_grad_() for n, w in params.items()}
         value = oracle.loss(leaves, batch, run, configs)
         np.testing.assert_allclose(losses[run].item(), value.item(), rtol=1e-12)
-        for name, expected in zip(leaves, torch.autograd.grad(value, list(leaves.values())), strict=True):
+        for name, expected in zip(
+            leaves, torch.autograd.grad(value, list(leaves.values())), strict=True
+        ):
             np.testing.assert_allclose(gradients[name][run], expected[run], atol=1e-12)
 
 
 def test_w_v_has_its_own_learning_rate_and_a_diverging_run_affects_no_other() -> None:
-    configs = CONFIGS[0], replace(CONFIGS[0], value_rate=0.0), replace(CONFIGS[0], learning_rate=1e300)
+    configs = (
+        CONFIGS[0],
+        replace(CONFIGS[0], value_rate=0.0),
+        replace(CONFIGS[0], learning_rate=1e300),
+    )
     weights = train(sweep(configs, 2)).weights
     assert torch.equal(weights["W_V"][1, 0], weights["W_V"][1, -1])
     assert not torch.equal(weights["W_V"][0, 0], weights["W_V"][0, -1])
@@ -130,7 +168,9 @@ def test_w_v_has_its_own_learning_rate_and_a_diverging_run_affects_no_other() ->
         (single_answer, oracle.single_answer, slice(-1, None)),
     ],
 )
-def test_answers_are_those_of_literal_prompts(answer: Callable, literal: Callable, steps: slice) -> None:
+def test_answers_are_those_of_literal_prompts(
+    answer: Callable, literal: Callable, steps: slice
+) -> None:
     params = away_from_the_start(CONFIGS)
     errors = wrong_answers(answer, runs(params, CONFIGS), SETTINGS, LENGTHS)
     assert errors.shape == (3, 4, 3, TEST.queries)
@@ -150,7 +190,9 @@ def test_answers_are_those_of_literal_prompts(answer: Callable, literal: Callabl
 
 
 @every_depth
-def test_attention_and_leading_patterns_are_those_of_literal_prompts(configs: Sequence[one_layer.Config]) -> None:
+def test_attention_and_leading_patterns_are_those_of_literal_prompts(
+    configs: Sequence[one_layer.Config],
+) -> None:
     params, length, queries = away_from_the_start(configs), 5, 12
     (weights,) = attention_figures.attention(runs(params, configs), TEST, length, queries)
     leads = attention_figures.right_leads(runs(params, configs), length, queries)
@@ -160,7 +202,9 @@ def test_attention_and_leading_patterns_are_those_of_literal_prompts(configs: Se
         shown = prompts.assemble(drawn, TEST.setting())
         groups, right_leads = np.zeros((queries, 3, *weights.shape[1:])), np.zeros((queries, 3))
         for q, step in np.ndindex(queries, 3):
-            chain = torch.from_numpy(np.stack([shown.query[q], *drawn.patterns[shown.right[q, 1:]]]))
+            chain = torch.from_numpy(
+                np.stack([shown.query[q], *drawn.patterns[shown.right[q, 1:]]])
+            )
             states = np.concatenate([shown.states[q, :length], shown.right[q][None]])
             context = torch.from_numpy(shown.vectors[q, :length])
             maps = oracle.layer(alone(params, run), config, context, chain, step)[1].numpy()

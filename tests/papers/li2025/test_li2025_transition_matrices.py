@@ -1,4 +1,6 @@
-"""Transition matrices: the talk's worked example, existence, and matrices that violate Condition 1."""
+"""Transition matrices: the talk's worked example, existence, and matrices that violate Condition
+1.
+"""
 
 import numpy as np
 import pytest
@@ -7,7 +9,13 @@ from hypothesis import strategies as st
 
 from icl.papers.li2025.cot_worked_example import STEPS
 from icl.papers.li2025.prompts import Setting
-from icl.papers.li2025.transition_matrices import best_chains, condition_1, gathering, product, with_primacy
+from icl.papers.li2025.transition_matrices import (
+    best_chains,
+    condition_1,
+    gathering,
+    product,
+    with_primacy,
+)
 from tests.oracles.li2025 import path_probability, primacy
 
 
@@ -31,10 +39,14 @@ def test_matrices_exist_in_the_stated_range_and_have_few_noisy_steps(
     tau = least * (most / least) ** place
     noisy = with_primacy(steps, patterns, tau, lead)
     Setting(1.0, noisy)  # refuses rows that are not probabilities
-    assert len(noisy) <= steps and (len(noisy) == 1 or tau < least ** ((len(noisy) - 1) / steps) * (1 + 1e-8))
+    assert len(noisy) <= steps and (
+        len(noisy) == 1 or tau < least ** ((len(noisy) - 1) / steps) * (1 + 1e-8)
+    )
     assert path_probability(noisy) == pytest.approx(tau, rel=1e-8)
     assert primacy(noisy) == pytest.approx(lead, abs=1e-8)
-    np.testing.assert_array_equal(best_chains(noisy), np.arange(patterns)[:, None].repeat(len(noisy) + 1, axis=1))
+    np.testing.assert_array_equal(
+        best_chains(noisy), np.arange(patterns)[:, None].repeat(len(noisy) + 1, axis=1)
+    )
     for outside in (least * 0.99, most * 1.01):
         with pytest.raises(ValueError, match="tau must lie in"):
             with_primacy(steps, patterns, outside, lead)
@@ -44,13 +56,19 @@ def test_matrices_exist_in_the_stated_range_and_have_few_noisy_steps(
 def test_random_matrices_lie_in_this_range(seed: int, steps: int, patterns: int) -> None:
     # The likeliest outcomes form permutations; the rest is random.
     rng = np.random.default_rng(seed)
-    rows = np.sort(rng.dirichlet(np.full(patterns, 0.5), size=(steps, patterns)), axis=-1)[..., ::-1]
-    matrices = np.stack([[np.roll(row, shift) for shift, row in enumerate(matrix)] for matrix in rows])
+    rows = np.sort(rng.dirichlet(np.full(patterns, 0.5), size=(steps, patterns)), axis=-1)[
+        ..., ::-1
+    ]
+    matrices = np.stack(
+        [[np.roll(row, shift) for shift, row in enumerate(matrix)] for matrix in rows]
+    )
     with_primacy(steps, patterns, path_probability(matrices), primacy(matrices))
 
 
 @given(st.integers(2, 4), st.integers(1, 6), st.floats(0.3, 0.49))
-def test_gathered_errors_violate_condition_1_for_the_misled_starts(steps: int, misled: int, tau: float) -> None:
+def test_gathered_errors_violate_condition_1_for_the_misled_starts(
+    steps: int, misled: int, tau: float
+) -> None:
     matrices = gathering(steps, 7, misled, tau)
     Setting(1.0, matrices)
     np.testing.assert_array_equal(condition_1(matrices), np.arange(7) >= misled)

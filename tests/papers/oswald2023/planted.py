@@ -17,14 +17,17 @@ from icl.pipeline import figures
 from tests.planted import Planted, Trained, each, with_weights
 
 SEEDS = 6
-# The training of panels A and B, with enough snapshots for a plateau; at other sizes only the final weights matter.
+# The training of panels A and B, with enough snapshots for a plateau; at other sizes only the final
+# weights matter.
 SAMPLED, SNAPSHOTS = "oswald_sampled_10", tuple(range(0, 5001, 500))
 # Seeds with a plateau at the saddle, and the snapshots at which a plateau starts and ends.
 WAITING, WAIT = (1, 4), (2, 9)
 
 
 def sound(figure: str) -> dict[str, Runs]:
-    return {name: made(figure, sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()}
+    return {
+        name: made(figure, sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()
+    }
 
 
 def made(figure: str, sweep: Sweep) -> Runs:
@@ -35,11 +38,15 @@ def made(figure: str, sweep: Sweep) -> Runs:
     sweep = replace(sweep, configs=sweep.configs[:SEEDS], test=test, snapshots=snapshots)
     weights = torch.from_numpy(np.stack([course(sweep, config) for config in sweep.configs]))
     losses = np.zeros((SEEDS, snapshots[-1]))
-    return Runs(sweep, {name: weights[:, :, index].clone() for index, name in enumerate(MATRICES)}, losses)
+    return Runs(
+        sweep, {name: weights[:, :, index].clone() for index, name in enumerate(MATRICES)}, losses
+    )
 
 
 def course(sweep: Sweep, config: Config) -> np.ndarray:
-    """The weights of one run, (snapshots, 4, D, D), small at first; some seeds wait with one direction learnt."""
+    """The weights of one run, (snapshots, 4, D, D), small at first; some seeds wait with one
+    direction learnt.
+    """
     generator, d = np.random.default_rng(config.seed), config.dimension
     direction = generator.standard_normal(d)
     learnt = np.stack([np.eye(d)] * len(sweep.snapshots))
@@ -92,14 +99,18 @@ PLANTED = {
     "O2-exact": {
         "largest excess of the population's loss, relative": SLIGHTLY_LARGER,
         "largest error of B on the diagonal, relative": SLIGHTLY_LARGER,
-        "largest error of B off the diagonal, relative": Planted("the layer rotates two coordinates", turned(0.01)),
+        "largest error of B off the diagonal, relative": Planted(
+            "the layer rotates two coordinates", turned(0.01)
+        ),
     },
     "O3": {
         "final loss against GD, relative": LARGER,
         "share of seeds that end within 0.5 % of GD": LARGER,
     },
     "O4": {
-        "share of seeds with a plateau elsewhere": Planted("half of the directions are learnt on plateaus", half_learnt)
+        "share of seeds with a plateau elsewhere": Planted(
+            "half of the directions are learnt on plateaus", half_learnt
+        )
     },
     "O5": {
         "final cosine": TURNED,
@@ -108,7 +119,10 @@ PLANTED = {
     },
     "O6": {"largest distance from GD, relative": Planted("steps 0.8 times as large", times(0.8))},
     "O8": {"largest ratio of the three losses, minus 1": LARGER},
-    "O-weights": {"distance of the keys at the end": TURNED, "distance of the values at the end": LARGER},
+    "O-weights": {
+        "distance of the keys at the end": TURNED,
+        "distance of the values at the end": LARGER,
+    },
 }
 
 UNTRAINED_HOLD: dict[str, str] = {}

@@ -23,12 +23,19 @@ from tests.oracles.estimators import gradient_descent
 from tests.papers.oswald2023 import planted
 
 SMALL = Config(dimension=3, context_length=7)
-CONFIGS = st.builds(Config, dimension=st.integers(1, 6), context_length=st.integers(1, 6), seed=st.integers(0, 2**20))
+CONFIGS = st.builds(
+    Config,
+    dimension=st.integers(1, 6),
+    context_length=st.integers(1, 6),
+    seed=st.integers(0, 2**20),
+)
 
 
 def drawn_prompts(config: Config, count: int = 50) -> tasks.Prompts:
     generator = np.random.default_rng(config.seed)
-    return tasks.uniform(generator, (count,), config.context_length, config.dimension, config.half_width)
+    return tasks.uniform(
+        generator, (count,), config.context_length, config.dimension, config.half_width
+    )
 
 
 def random_weights(config: Config, size: float = 0.5) -> dict[str, torch.Tensor]:
@@ -58,7 +65,8 @@ def best(config: Config) -> Layer:
 
 @given(config=CONFIGS, step_size=st.floats(-5, 5))
 def test_one_layer_is_one_step_from_any_weights(config: Config, step_size: float) -> None:
-    """O-start, Proposition 1 with W_0: W_V W_P gives y - w_0 x, and the query has -w_0 x_q in place of a label.
+    """O-start, Proposition 1 with W_0: W_V W_P gives y - w_0 x, and the query has -w_0 x_q in place
+    of a label.
 
     With w_0 = 0 these are the construction's predictions.
     """
@@ -73,7 +81,8 @@ def test_one_layer_is_one_step_from_any_weights(config: Config, step_size: float
     tokens = as_tokens(prompts)
     tokens[:, -1, -1] = torch.from_numpy(-query @ w_0)
     out = oracle.layer(weights, tokens)
-    # Minus the query's label is the prediction after the step; the examples' labels become residuals.
+    # Minus the query's label is the prediction after the step; the examples' labels become
+    # residuals.
     predicted, left = np.sum(w * query, axis=1), y - np.einsum("mnd,md->mn", x, w - w_0)
     from_zero = predicted_by(gd, prompts), gradient_descent(1, step_size)(x, y, query)
     for ours, wanted in ((-out[:, -1, -1], predicted), (out[:, :-1, -1], left), from_zero):
@@ -123,22 +132,37 @@ def test_the_saddle_is_stationary_in_weights_of_rank_one() -> None:
 
 
 @given(config=CONFIGS, scale=st.floats(0.1, 3))
-def test_predictions_ignore_order_and_rotations_and_are_cubic_in_the_inputs(config: Config, scale: float) -> None:
-    """x -> R x and w -> R w leave the labels unchanged; the layer becomes A_x -> R A_x R' and b_x -> R b_x."""
-    prompts, layer, generator = drawn_prompts(config, 5), random_layer(config), np.random.default_rng(config.seed)
+def test_predictions_ignore_order_and_rotations_and_are_cubic_in_the_inputs(
+    config: Config, scale: float
+) -> None:
+    """x -> R x and w -> R w leave the labels unchanged; the layer becomes A_x -> R A_x R' and
+    b_x -> R b_x.
+    """
+    prompts, layer, generator = (
+        drawn_prompts(config, 5),
+        random_layer(config),
+        np.random.default_rng(config.seed),
+    )
     n, d = config.context_length, config.dimension
     order = np.append(generator.permutation(n), n)
     shuffled = prompts._replace(inputs=prompts.inputs[:, order], labels=prompts.labels[:, order])
     rotation, of_tokens = tasks.rotation(generator, d), np.eye(d + 1)
     of_tokens[:d, :d] = rotation
     turned = Layer(of_tokens @ layer.key_query @ of_tokens.T, of_tokens @ layer.value)
-    rotated = prompts._replace(inputs=prompts.inputs @ rotation.T, weights=prompts.weights @ rotation.T)
-    before, larger = predicted_by(layer, prompts), predicted_by(layer, tasks.scaled_inputs(prompts, scale))
+    rotated = prompts._replace(
+        inputs=prompts.inputs @ rotation.T, weights=prompts.weights @ rotation.T
+    )
+    before, larger = (
+        predicted_by(layer, prompts),
+        predicted_by(layer, tasks.scaled_inputs(prompts, scale)),
+    )
     for after in (predicted_by(layer, shuffled), predicted_by(turned, rotated), larger / scale**3):
         np.testing.assert_allclose(after, before, rtol=0, atol=1e-11)
     # The mean with gradient descent does not depend on the free scale between keys and values.
     gd, rescaled = construction(config, 4.0), Layer(layer.key_query * scale, layer.value / scale)
-    for a, b in zip(evaluation.interpolated(layer, gd), evaluation.interpolated(rescaled, gd), strict=True):
+    for a, b in zip(
+        evaluation.interpolated(layer, gd), evaluation.interpolated(rescaled, gd), strict=True
+    ):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
@@ -159,7 +183,9 @@ def test_repeated_layers_move_the_labels_of_all_tokens() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_closed_form_is_the_mean_over_tasks(seed: int) -> None:
-    """O1: at random weights, where all terms have the same size, within five standard errors of 200,000 tasks."""
+    """O1: at random weights, where all terms have the same size, within five standard errors of
+    200,000 tasks.
+    """
     config = Config(dimension=4, context_length=5, seed=seed)
     prompts, layer = drawn_prompts(config, 200_000), random_layer(config, 0.6)
     errors = prompts.weights - sensitivity(layer, prompts)
@@ -169,7 +195,9 @@ def test_the_closed_form_is_the_mean_over_tasks(seed: int) -> None:
 
 
 def test_numbers_of_the_published_setting() -> None:
-    """O9; the best step on a set of tasks, which the published code searches for, is near the exact one."""
+    """O9; the best step on a set of tasks, which the published code searches for, is near the
+    exact one.
+    """
     config = Config()
     assert closed_forms.best_step_size(config) == pytest.approx(6.06, abs=0.005)
     prompts = drawn_prompts(config, 4_000)
@@ -178,7 +206,9 @@ def test_numbers_of_the_published_setting() -> None:
     assert closed_forms.zero_loss(config) == pytest.approx(5 / 12)
     assert closed_forms.saddle_loss(config) == pytest.approx(0.3956, abs=5e-5)
     for size, loss in {5: 0.10204, 10: 0.20623, 20: 0.41457, 35: 0.72708, 50: 1.03958}.items():
-        assert closed_forms.best_loss(Config(dimension=size, context_length=size)) == pytest.approx(loss, abs=6e-6)
+        assert closed_forms.best_loss(Config(dimension=size, context_length=size)) == pytest.approx(
+            loss, abs=6e-6
+        )
     assert closed_forms.best_loss(replace(config, half_width=1.0)) == pytest.approx(0.825, abs=5e-4)
 
 
@@ -186,23 +216,41 @@ def test_numbers_of_the_published_setting() -> None:
 
 
 def small_training(estimator: str = "population", steps: int = 1, **constants: list[Any]) -> Sweep:
-    axes = {"gradient_estimator": [estimator], "dimension": [3], "context_length": [4], "batch": [16]}
-    return Sweep("test", model.MODEL, grid(Config, **{**axes, **constants}), (0, steps), model.Evaluation())
+    axes = {
+        "gradient_estimator": [estimator],
+        "dimension": [3],
+        "context_length": [4],
+        "batch": [16],
+    }
+    return Sweep(
+        "test", model.MODEL, grid(Config, **{**axes, **constants}), (0, steps), model.Evaluation()
+    )
 
 
 def drawn(config: Config, step: int = 0) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(values).double() for name, values in model.sample([config], step).items()}
+    return {
+        name: torch.from_numpy(values).double()
+        for name, values in model.sample([config], step).items()
+    }
 
 
-@pytest.mark.parametrize("config", [Config(batch=64), replace(SMALL, batch=40), Config(dimension=1)])
+@pytest.mark.parametrize(
+    "config", [Config(batch=64), replace(SMALL, batch=40), Config(dimension=1)]
+)
 @pytest.mark.parametrize("size", [0.05, 0.5])
-def test_the_loss_on_fresh_prompts_is_that_of_the_literal_layer(config: Config, size: float) -> None:
+def test_the_loss_on_fresh_prompts_is_that_of_the_literal_layer(
+    config: Config, size: float
+) -> None:
     leaves = {name: w[None].requires_grad_() for name, w in random_weights(config, size).items()}
     batch = drawn(config)
     ours = model.loss(leaves, batch, [config])[0]
-    theirs = oracle.loss(*({name: values[0] for name, values in each.items()} for each in (leaves, batch)))
+    theirs = oracle.loss(
+        *({name: values[0] for name, values in each.items()} for each in (leaves, batch))
+    )
     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=0)
-    for g, literal in zip(*(torch.autograd.grad(loss, list(leaves.values())) for loss in (ours, theirs)), strict=True):
+    for g, literal in zip(
+        *(torch.autograd.grad(loss, list(leaves.values())) for loss in (ours, theirs)), strict=True
+    ):
         torch.testing.assert_close(g, literal, rtol=0, atol=1e-10 * max(1, theirs.item()))
 
 
@@ -215,12 +263,16 @@ def test_training_is_the_gradient_clipped_over_all_weights_in_adam() -> None:
     for name, g in gradient.items():
         # Adam's first step is learning_rate * g / (|g| + epsilon).
         step = 1e-3 * factor * g / (factor * g.abs() + 1e-8)
-        torch.testing.assert_close(trained.at(1)[name], trained.at(0)[name] - step, rtol=0, atol=1e-12)
+        torch.testing.assert_close(
+            trained.at(1)[name], trained.at(0)[name] - step, rtol=0, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("estimator", ["fresh_prompts", "population"])
 def test_a_diverging_neighbour_changes_nothing(estimator: str) -> None:
-    alone, beside = (train(small_training(estimator, 4, learning_rate=r)).last() for r in ([1e-3], [1e-3, 1e30]))
+    alone, beside = (
+        train(small_training(estimator, 4, learning_rate=r)).last() for r in ([1e-3], [1e-3, 1e30])
+    )
     for name, w in alone.items():
         torch.testing.assert_close(beside[name][0], w[0])
 
@@ -230,7 +282,9 @@ def test_inputs_are_uniform_and_tasks_normal() -> None:
     x, w = (values[0].numpy() for values in drawn(config).values())
     assert x.shape == (11, 10, 20_000) and 1.9999 < abs(x).max() < 2
     # Five standard errors of 2.2 million and 0.2 million numbers.
-    assert x.mean() == pytest.approx(0, abs=0.004) and (x**2).mean() == pytest.approx(4 / 3, abs=0.004)
+    assert x.mean() == pytest.approx(0, abs=0.004) and (x**2).mean() == pytest.approx(
+        4 / 3, abs=0.004
+    )
     assert (x**4).mean() == pytest.approx(16 / 5, abs=0.016)
     assert w.mean() == pytest.approx(0, abs=0.012) and w.var() == pytest.approx(1, abs=0.016)
     # Neighbours share a random word but must be uncorrelated.
@@ -239,7 +293,9 @@ def test_inputs_are_uniform_and_tasks_normal() -> None:
 
 
 def test_starts_are_equal_for_both_losses_and_cut_normal() -> None:
-    first, second = (model.init(small_training(kind).configs)["W_K"] for kind in ("fresh_prompts", "population"))
+    first, second = (
+        model.init(small_training(kind).configs)["W_K"] for kind in ("fresh_prompts", "population")
+    )
     torch.testing.assert_close(first.double(), second, rtol=1e-6, atol=0)
     many = model.init([Config(gradient_estimator="population", dimension=100)])["W_Q"]
     assert float(many.std()) == pytest.approx((0.002 / 101) ** 0.5, rel=0.03)
@@ -279,10 +335,14 @@ def test_a_diverging_layer_leaves_the_median_at_every_mark() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("snapshot", "claim"), [(-1, "O4"), (planted.WAIT[0] + 2, "O3")])
 def test_without_any_plateau_nothing_is_decided(snapshot: int, claim: str) -> None:
-    """Seeds without a plateau are not judged on plateaus, and seeds that stay on one not on their end."""
+    """Seeds without a plateau are not judged on plateaus, and seeds that stay on one not on
+    their end.
+    """
     runs = planted.sound("oswald_one_step")
     sampled = runs["oswald_sampled_10"]
     kept = {name: w[:, snapshot, None].expand_as(w) for name, w in sampled.weights.items()}
     never = {**runs, "oswald_sampled_10": planted.with_weights(sampled, **kept)}
     verdicts = figures.judge("oswald_one_step", figures.measure("oswald_one_step", never, "laptop"))
-    assert [v.outcome in ("inconclusive", "not tested") for v in verdicts if v.claim == claim] == [True]
+    assert [v.outcome in ("inconclusive", "not tested") for v in verdicts if v.claim == claim] == [
+        True
+    ]

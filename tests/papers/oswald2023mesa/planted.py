@@ -1,6 +1,8 @@
-"""Planted violations of the mesa layer's claims, in constructions that are learnt within a few snapshots.
+"""Planted violations of the mesa layer's claims, in constructions that are learnt within a few
+snapshots.
 
-Linear-SA does one step of gradient descent, and Mesa a ridge regression on the pairs of neighbouring states.
+Linear-SA does one step of gradient descent, and Mesa a ridge regression on the pairs of
+neighbouring states.
 """
 
 from collections.abc import Callable
@@ -31,11 +33,19 @@ def mesa_layer() -> dict[str, torch.Tensor]:
     """Keys x_{s-1}, values x_s and queries x_t in one head."""
     unit, zero = torch.eye(10)[None], torch.zeros(1, 10, 10)
     now, last = torch.cat([unit, zero], dim=-1), torch.cat([zero, unit], dim=-1)
-    return {"key": last, "query": now, "value": now, "output": unit, "inverse ridge": torch.full((1,), 30.0)}
+    return {
+        "key": last,
+        "query": now,
+        "value": now,
+        "output": unit,
+        "inverse ridge": torch.full((1,), 30.0),
+    }
 
 
 def sound(figure: str) -> dict[str, Runs]:
-    return {name: made(figure, sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()}
+    return {
+        name: made(figure, sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()
+    }
 
 
 def made(figure: str, sweep: Sweep) -> Runs:
@@ -51,11 +61,15 @@ def made(figure: str, sweep: Sweep) -> Runs:
 
 
 def scaled(factor: Callable[[int], float]) -> Callable[[Runs], Runs]:
-    """Queries and outputs times a factor that depends on the snapshot; its square multiplies the step size."""
+    """Queries and outputs times a factor that depends on the snapshot; its square multiplies the
+    step size.
+    """
 
     def change(runs: Runs) -> Runs:
         factors = torch.tensor([float(factor(point)) for point in range(len(runs.sweep.snapshots))])
-        parts = {name: factors[:, None, None, None] * runs.weights[name] for name in ("query", "output")}
+        parts = {
+            name: factors[:, None, None, None] * runs.weights[name] for name in ("query", "output")
+        }
         return with_weights(runs, **parts)
 
     return change
@@ -69,7 +83,8 @@ PLANTED = {
     },
     "U4": {
         "largest |Interpolation - linear-SA| from step 1500": Planted(
-            "the layer forgets late in training", each(scaled(lambda point: point <= 10 or point == REV_ALG))
+            "the layer forgets late in training",
+            each(scaled(lambda point: point <= 10 or point == REV_ALG)),
         ),
     },
     "U6": {"largest |linear-SA - GD|, t < 40": UNTRAINED},
@@ -80,7 +95,9 @@ PLANTED = {
     },
     "U10": {"largest MSE of Mesa beyond the training length": UNTRAINED},
     "U11": {
-        "MSE of linear-SA at twice the training length": Planted("half the step size", each(scaled(lambda point: 0.7))),
+        "MSE of linear-SA at twice the training length": Planted(
+            "half the step size", each(scaled(lambda point: 0.7))
+        ),
     },
 }
 

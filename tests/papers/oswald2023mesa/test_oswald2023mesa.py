@@ -1,4 +1,6 @@
-"""The mesa layer, gradient descent and least squares on linear dynamics, and the gradient of the training."""
+"""The mesa layer, gradient descent and least squares on linear dynamics, and the gradient of the
+training.
+"""
 
 from typing import Any
 
@@ -22,10 +24,15 @@ SMALL: dict[str, Any] = {"dimension": 3, "length": 8, "key_size": 4, "batch": 5,
 each_layer = pytest.mark.parametrize("layer", ["linear", "mesa"])
 
 
-def drawn(*leading: int, positions: int = 30, keys: int = 5, values: int = 3, seed: int = 0) -> list[torch.Tensor]:
+def drawn(
+    *leading: int, positions: int = 30, keys: int = 5, values: int = 3, seed: int = 0
+) -> list[torch.Tensor]:
     """Random keys, queries, values and ridges."""
     rng = torch.Generator().manual_seed(seed)
-    arrays = [torch.randn(*leading, positions, size, generator=rng, dtype=F64) for size in (keys, keys, values)]
+    arrays = [
+        torch.randn(*leading, positions, size, generator=rng, dtype=F64)
+        for size in (keys, keys, values)
+    ]
     return [*arrays, 0.1 + torch.rand(leading, generator=rng, dtype=F64)]
 
 
@@ -42,7 +49,9 @@ def sequences_of(config: Config) -> torch.Tensor:
 
 
 def gradient_descent(config: Config, step_size: float) -> layers.Layer:
-    return linear_layer(layers.Maps(*(m.double() for m in oswald_mesa.gradient_descent(config, step_size))))
+    return linear_layer(
+        layers.Maps(*(m.double() for m in oswald_mesa.gradient_descent(config, step_size)))
+    )
 
 
 # The mesa layer
@@ -53,12 +62,20 @@ def test_one_cholesky_factor_gives_every_ridge_regression(scale: float) -> None:
     """U8, for a ridge that is comparable, dominates, or is negligible."""
     k, q, v, r = drawn(2, 3, positions=53, keys=20, values=10)
     for literal in (oracle.ridge_regressions, oracle.mesa_by_position):
-        torch.testing.assert_close(mesa(scale * k, q, v, r), literal(scale * k, q, v, r), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(
+            mesa(scale * k, q, v, r), literal(scale * k, q, v, r), rtol=1e-9, atol=1e-9
+        )
 
 
 @settings(max_examples=20, deadline=None)
-@given(scale=st.sampled_from([0.01, 1.0, 10.0]), positions=st.integers(1, 40), seed=st.integers(0, 2**20))
-def test_the_explicit_derivative_is_that_of_the_literal_regressions(scale: float, positions: int, seed: int) -> None:
+@given(
+    scale=st.sampled_from([0.01, 1.0, 10.0]),
+    positions=st.integers(1, 40),
+    seed=st.integers(0, 2**20),
+)
+def test_the_explicit_derivative_is_that_of_the_literal_regressions(
+    scale: float, positions: int, seed: int
+) -> None:
     """In keys, queries, values and a ridge that is shared by the first axis."""
     k, q, v, r = drawn(2, 3, positions=positions, seed=seed)
     leaves = [x.requires_grad_() for x in (scale * k, q, v, r[0])]
@@ -73,19 +90,31 @@ def test_a_large_ridge_gives_linear_attention_over_the_ridge() -> None:
     """r o -> sum_s v_s (k_s . q_t), one step of gradient descent, with a remainder of order 1/r."""
     k, q, v, r = drawn(2)
     large = 1e7 * torch.ones_like(r)
-    torch.testing.assert_close(1e7 * mesa(k, q, v, large), oracle.linear(k, q, v), rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(
+        1e7 * mesa(k, q, v, large), oracle.linear(k, q, v), rtol=1e-4, atol=1e-3
+    )
 
 
 def test_least_squares_is_exact_on_the_span_of_the_states_seen() -> None:
-    """The error (5/3)(1 - t/10) of a mesa layer with keys x_{s-1}, values x_s, queries x_t and a tiny ridge."""
+    """The error (5/3)(1 - t/10) of a mesa layer with keys x_{s-1}, values x_s, queries x_t and a
+    tiny ridge.
+    """
     config = Config(layer="mesa", heads=1, key_size=10, noise=0.0, seed=100)
     unit, zero = torch.eye(10, dtype=F64)[None], torch.zeros(1, 10, 10, dtype=F64)
     now, last = torch.cat([unit, zero], dim=-1), torch.cat([zero, unit], dim=-1)
-    weights = {"key": last, "query": now, "value": now, "output": unit, "inverse ridge": torch.full((1,), 1e7)}
+    weights = {
+        "key": last,
+        "query": now,
+        "value": now,
+        "output": unit,
+        "inverse ridge": torch.full((1,), 1e7),
+    }
     x = evaluation_sequences(config, model.Evaluation(sequences=4000)).double()
     errors = oswald_mesa.position_errors(mesa_layer(weights), x, config).mean(dim=0).numpy()
     expected = oswald_mesa.least_squares_loss(config)
-    assert expected[:12].tolist() == pytest.approx([*(5 / 3 * (1 - t / 10) for t in range(10)), 0, 0])
+    assert expected[:12].tolist() == pytest.approx(
+        [*(5 / 3 * (1 - t / 10) for t in range(10)), 0, 0]
+    )
     # At most four standard errors of sampling for t < 10; later only the ridge contributes, 1e-7.
     np.testing.assert_allclose(errors[:10], expected[:10], atol=4 * 0.47 / 4000**0.5)
     assert errors[12:].max() < 1e-3
@@ -113,20 +142,32 @@ def test_one_head_is_one_step_of_gradient_descent(seed: int, step_size: float) -
     y = gradient_descent(config, step_size)(tokens(x))
     w = torch.zeros(len(x), 3, 3, dtype=F64, requires_grad=True)
     for t in range(config.length):
-        fit = sum((x[:, s] - (w @ x[:, s - 1, :, None])[..., 0]).square().sum() / 2 for s in range(1, t + 1))
+        fit = sum(
+            (x[:, s] - (w @ x[:, s - 1, :, None])[..., 0]).square().sum() / 2
+            for s in range(1, t + 1)
+        )
         step = -step_size * torch.autograd.grad(fit, w)[0] if t else torch.zeros_like(w)
         torch.testing.assert_close(y[:, t], (step @ x[:, t, :, None])[..., 0], rtol=0, atol=1e-12)
 
 
 def test_the_best_step_and_the_prediction_zero() -> None:
-    """The best step is 0.0322 with the loss 0.9024; the error of 0 is 10/6 plus sigma^2 d t / 2 from the noise."""
+    """The best step is 0.0322 with the loss 0.9024; the error of 0 is 10/6 plus sigma^2 d t / 2
+    from the noise.
+    """
     config = Config(seed=100)
     x = evaluation_sequences(config, model.Evaluation(sequences=20000))
-    steps = [linear_layer(oswald_mesa.gradient_descent(config, step)) for step in (0.0, 0.03, 0.0322, 0.034)]
-    zero, low, best, high = (oswald_mesa.position_errors(step, x, config).mean(dim=0) for step in steps)
+    steps = [
+        linear_layer(oswald_mesa.gradient_descent(config, step))
+        for step in (0.0, 0.03, 0.0322, 0.034)
+    ]
+    zero, low, best, high = (
+        oswald_mesa.position_errors(step, x, config).mean(dim=0) for step in steps
+    )
     # |x|^2 / 2 has the standard deviation 0.47 over sequences: four standard errors.
     error = 4 * 0.47 / 20000**0.5
-    assert low.mean() > best.mean() < high.mean() and float(best.mean()) == pytest.approx(0.9024, abs=error)
+    assert low.mean() > best.mean() < high.mean() and float(best.mean()) == pytest.approx(
+        0.9024, abs=error
+    )
     np.testing.assert_allclose(zero, 10 / 6 + 1e-4 * 10 * np.arange(1, 51) / 2, atol=error)
 
 

@@ -15,7 +15,9 @@ from tests.planted import Planted, Trained
 
 
 def sound(figure: str) -> Trained:
-    """Exact descent; exact weights with noise instead of training of two blocks; trainings of all blocks on less."""
+    """Exact descent; exact weights with noise instead of training of two blocks; trainings of
+    all blocks on less.
+    """
     return {name: made(figure, name) for name in figures.sweeps(figure, "laptop", {})}
 
 
@@ -28,7 +30,9 @@ def made(figure: str, name: str) -> Runs:
     if not name.endswith("_reduced"):
         return trained(figure, name)
     exact, rng = trained(figure, name.removesuffix("_reduced")), np.random.default_rng(0)
-    noise = 0.1 / np.sqrt(sweep.configs[0].samples) * rng.standard_normal((len(sweep.configs), 1, 5, 5))
+    noise = (
+        0.1 / np.sqrt(sweep.configs[0].samples) * rng.standard_normal((len(sweep.configs), 1, 5, 5))
+    )
     seeds = len(set(sweep.seeds))
     weights = {
         key: w[:, : len(sweep.snapshots)].repeat_interleave(seeds, dim=0) + torch.from_numpy(noise)
@@ -39,7 +43,9 @@ def made(figure: str, name: str) -> Runs:
 
 def where(part: str, change: Callable[[Runs], Runs]) -> Callable[[Trained], Trained]:
     """The change of the sweeps with this part of the name."""
-    return lambda runs: {name: change(of_sweep) if part in name else of_sweep for name, of_sweep in runs.items()}
+    return lambda runs: {
+        name: change(of_sweep) if part in name else of_sweep for name, of_sweep in runs.items()
+    }
 
 
 def noisier(runs: Runs) -> Runs:
@@ -47,7 +53,9 @@ def noisier(runs: Runs) -> Runs:
 
 
 NOISIER = Planted("the noise grows with the sample", where("zheng_sampled", noisier))
-WEAKER = Planted("on samples all weights are a fifth too small", where("_reduced", changed(lambda w: 0.8 * w)))
+WEAKER = Planted(
+    "on samples all weights are a fifth too small", where("_reduced", changed(lambda w: 0.8 * w))
+)
 PLANTED = {
     "ZE6": dict.fromkeys(table("ours", {})["ZE6"], WEAKER),
     "ZE13": {"slope of the other blocks against m": NOISIER},

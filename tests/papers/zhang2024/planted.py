@@ -1,4 +1,6 @@
-"""Violations of Zhang et al.'s claims; the sound runs are the trainings of the laptop scale with eight seeds."""
+"""Violations of Zhang et al.'s claims; the sound runs are the trainings of the laptop scale with
+eight seeds.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,7 +19,9 @@ from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
 
 
 def sound(figure: str) -> Trained:
-    """The figure's trainings from their start, with fewer prompts for Theorem 4.2 and a shorter one on prompts."""
+    """The figure's trainings from their start, with fewer prompts for Theorem 4.2 and a shorter
+    one on prompts.
+    """
     return {name: trained(sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()}
 
 
@@ -26,12 +30,18 @@ def trained(sweep: Sweep) -> Runs:
     configs = tuple(config for config in sweep.configs if config.seed < 8)
     test = dataclasses.replace(sweep.test, prompts_theorem=2000)
     steps = {0} | {step for step in sweep.snapshots if step <= 150 or sweep.name != "zhang_prompts"}
-    return train(dataclasses.replace(sweep, configs=configs, test=test, snapshots=tuple(sorted(steps))))
+    return train(
+        dataclasses.replace(sweep, configs=configs, test=test, snapshots=tuple(sorted(steps)))
+    )
 
 
 def with_u(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Trained], Trained]:
     """Another U of every flow."""
-    return each(lambda runs: with_weights(runs, U=change(runs.weights["U"])) if "U" in runs.weights else runs)
+    return each(
+        lambda runs: (
+            with_weights(runs, U=change(runs.weights["U"])) if "U" in runs.weights else runs
+        )
+    )
 
 
 def exchanged(runs: Trained) -> Trained:
@@ -48,7 +58,9 @@ EXCHANGED = Planted("the layer is trained with the covariance of the test", exch
 OTHERS = {
     "prediction for an orthogonal query over the truth, isotropic": TURNED,
     # Contradicted as trained; an untrained U is a multiple of I, for which the statement holds.
-    "prediction for an orthogonal query over the truth, skewed": dataclasses.replace(TURNED, control=UNTRAINED),
+    "prediction for an orthogonal query over the truth, skewed": dataclasses.replace(
+        TURNED, control=UNTRAINED
+    ),
     "slope of the error against M, other covariance": EXCHANGED,
     "relative error at M = 1e4, other covariance": EXCHANGED,
     "distance of c U to Theorem 4.5, on prompts": UNTRAINED,

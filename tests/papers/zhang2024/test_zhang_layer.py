@@ -1,4 +1,6 @@
-"""One linear self-attention layer: the theorems of Zhang et al., and the layer on prompts against its literal form."""
+"""One linear self-attention layer: the theorems of Zhang et al., and the layer on prompts
+against its literal form.
+"""
 
 from dataclasses import replace
 from functools import cache
@@ -41,7 +43,9 @@ def flowed(config: Config) -> Runs:
 
 
 def distance(trained: Blocks, wanted: Blocks) -> float:
-    return float(max(np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in zip(trained, wanted, strict=True)))
+    return float(
+        max(np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in zip(trained, wanted, strict=True))
+    )
 
 
 def unpacked(numbers: np.ndarray, d: int) -> Blocks:
@@ -62,14 +66,22 @@ def test_the_flow_conserves_c_squared_minus_the_norm_of_u_squared(config: Config
 
 
 @given(
-    st.lists(st.floats(0.05, 4.0), min_size=1, max_size=4), st.integers(1, 1000), st.booleans(), st.integers(0, 2**32)
+    st.lists(st.floats(0.05, 4.0), min_size=1, max_size=4),
+    st.integers(1, 1000),
+    st.booleans(),
+    st.integers(0, 2**32),
 )
 def test_no_weights_have_a_lower_loss_than_equation_4_1(
     spectrum: list[float], length: int, exponential: bool, seed: int
 ) -> None:
-    """For any covariance and length; there the velocity is 0, and rescaling one block against the other is free."""
+    """For any covariance and length; there the velocity is 0, and rescaling one block against
+    the other is free.
+    """
     law, rng = moments(np.array(spectrum), length, exponential), np.random.default_rng(seed)
-    end, other = limit(law), Blocks(rng.standard_normal((len(spectrum), len(spectrum))), rng.standard_normal())
+    end, other = (
+        limit(law),
+        Blocks(rng.standard_normal((len(spectrum), len(spectrum))), rng.standard_normal()),
+    )
     least = population_loss(end, law)
     assert population_loss(other, law) >= least * (1 - 1e-12)
     assert population_loss(Blocks(3 * end.u, end.c / 3), law) == pytest.approx(least, rel=1e-9)
@@ -77,7 +89,8 @@ def test_no_weights_have_a_lower_loss_than_equation_4_1(
 
 
 def test_the_limits_are_those_of_the_theorems() -> None:
-    """c U = Gamma^-1 and c^4 = tr(Gamma^-2); with exponential eigenvalues of mean 1, c U = 2 / (6 + (10 + 2 d) / N).
+    """c U = Gamma^-1 and c^4 = tr(Gamma^-2); with exponential eigenvalues of mean 1, c U = 2 / (6 +
+    (10 + 2 d) / N).
 
     The loss is half the error of theorem 4.2 at M = N, averaged over w ~ N(0, I).
     """
@@ -100,11 +113,15 @@ def test_sigma_at_its_limit() -> None:
     for config in (RANDOM, replace(RANDOM, start="gaussian")):
         scale = config.initial_scale / np.sqrt(model.scale_over_limit(config))
         at = Blocks(scale * model.theta(config), np.array(scale))
-        assert population_loss(at, config.law()) == pytest.approx(config.spectrum().sum() / 2, rel=1e-12)
+        assert population_loss(at, config.law()) == pytest.approx(
+            config.spectrum().sum() / 2, rel=1e-12
+        )
 
 
 def test_the_moments_are_averages_over_covariances() -> None:
-    """M = Gamma Lambda 11' Lambda for a fixed covariance; its mean over 400 000 random ones within 4.5 errors."""
+    """M = Gamma Lambda 11' Lambda for a fixed covariance; its mean over 400 000 random ones
+    within 4.5 errors.
+    """
     values = RANDOM.spectrum() * stream("test", 0, "moments").standard_exponential((400_000, 2))
     gamma = (1 + 1 / 3) * values + values.sum(axis=1, keepdims=True) / 3
     products, law = (gamma * values)[:, :, None] * values[:, None, :], RANDOM.law()
@@ -143,7 +160,9 @@ def test_a_training_step_is_the_flow_over_its_interval() -> None:
 
 
 def test_theorem_4_2_is_of_order_1_over_m_and_1_over_n_squared() -> None:
-    """M or N^2 times the error is constant to 2 % over two decades if the other length is infinite."""
+    """M or N^2 times the error is constant to 2 % over two decades if the other length is
+    infinite.
+    """
     covariance, task, decades = np.diag(SKEWED.spectrum()), np.ones(5), (10**4, 10**5, 10**6)
     for values in (
         [m * theory.lsa_test_error(covariance, task, 10**15, m) for m in decades],
@@ -168,14 +187,18 @@ def test_an_orthogonal_query_is_answered_by_zero_if_gamma_is_a_multiple_of_the_i
         predict = estimators.preconditioned_gradient_descent([end.c * end.u])
         for count in range(1, 5):
             drawn = tasks.gaussian(np.random.default_rng(count), (50,), count, 5)
-            turned = tasks.orthogonal_query(tasks.labelled(np.sqrt(config.spectrum()) * drawn.inputs, drawn.weights))
+            turned = tasks.orthogonal_query(
+                tasks.labelled(np.sqrt(config.spectrum()) * drawn.inputs, drawn.weights)
+            )
             answer = predict(turned.inputs[:, :-1], turned.labels[:, :-1], turned.inputs[:, -1])
             assert (abs(answer).max() < 1e-12) == is_zero
 
 
 @given(st.floats(0.1, 10))
 def test_scaled_inputs_multiply_the_prediction_by_c_cubed(factor: float) -> None:
-    """With c times all inputs labels grow by c and predictions by c^3; with c times the query alone, by c."""
+    """With c times all inputs labels grow by c and predictions by c^3; with c times the query
+    alone, by c.
+    """
     matrix, rng = np.diag([0.5, 1.0, 2.0]), np.random.default_rng(0)
     predict = estimators.preconditioned_gradient_descent([matrix])
     inputs, labels, _ = tasks.gaussian(rng, (4,), 7, 3)
@@ -183,10 +206,14 @@ def test_scaled_inputs_multiply_the_prediction_by_c_cubed(factor: float) -> None
     def predicted(c: float, of_query: float) -> np.ndarray:
         return predict(c * inputs[:, :-1], c * labels[:, :-1], of_query * inputs[:, -1])
 
-    np.testing.assert_allclose(predicted(factor, factor), factor**3 * predicted(1.0, 1.0), rtol=1e-12)
+    np.testing.assert_allclose(
+        predicted(factor, factor), factor**3 * predicted(1.0, 1.0), rtol=1e-12
+    )
     np.testing.assert_allclose(predicted(1.0, factor), factor * predicted(1.0, 1.0), rtol=1e-12)
     drawn = statistics(rng, 4, 7, np.ones(3))
-    np.testing.assert_allclose(drawn.scaled(factor).slope(matrix), factor**2 * drawn.slope(matrix), rtol=1e-12)
+    np.testing.assert_allclose(
+        drawn.scaled(factor).slope(matrix), factor**2 * drawn.slope(matrix), rtol=1e-12
+    )
 
 
 def predictions(weights: dict[str, np.ndarray], drawn: tasks.Prompts) -> np.ndarray:
@@ -197,49 +224,72 @@ def predictions(weights: dict[str, np.ndarray], drawn: tasks.Prompts) -> np.ndar
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 4))
-def test_the_prediction_is_the_last_entry_of_the_literal_layer(seed: int, length: int, dimension: int) -> None:
+def test_the_prediction_is_the_last_entry_of_the_literal_layer(
+    seed: int, length: int, dimension: int
+) -> None:
     """The query's label is not used; its slot is 0."""
     rng = np.random.default_rng(seed)
     value, key_query = rng.standard_normal((2, dimension + 1, dimension + 1))
     drawn = tasks.gaussian(rng, (3,), length, dimension)
-    wanted = [oracle.output(value, key_query, oracle.tokens(x, y))[-1, -1] for x, y, _ in zip(*drawn, strict=True)]
-    np.testing.assert_allclose(predictions({"W_PV": value, "W_KQ": key_query}, drawn), wanted, rtol=1e-9, atol=1e-9)
+    wanted = [
+        oracle.output(value, key_query, oracle.tokens(x, y))[-1, -1]
+        for x, y, _ in zip(*drawn, strict=True)
+    ]
+    np.testing.assert_allclose(
+        predictions({"W_PV": value, "W_KQ": key_query}, drawn), wanted, rtol=1e-9, atol=1e-9
+    )
 
 
 def test_the_limit_predicts_by_one_step_of_preconditioned_gradient_descent() -> None:
     drawn = tasks.gaussian(np.random.default_rng(5), (7,), 30, 5)
-    step = estimators.preconditioned_gradient_descent([theory.preconditioner(np.diag(SKEWED.spectrum()), 10)])
+    step = estimators.preconditioned_gradient_descent(
+        [theory.preconditioner(np.diag(SKEWED.spectrum()), 10)]
+    )
     wanted = step(drawn.inputs[:, :-1], drawn.labels[:, :-1], drawn.inputs[:, -1])
-    np.testing.assert_allclose(predictions(model.matrices(limit(SKEWED.law())), drawn), wanted, atol=1e-12)
+    np.testing.assert_allclose(
+        predictions(model.matrices(limit(SKEWED.law())), drawn), wanted, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("config", [SKEWED, RANDOM])
 @pytest.mark.parametrize("at", ["start", "anywhere"])
 def test_the_mean_gradient_on_prompts_is_that_of_the_population(config: Config, at: str) -> None:
-    """Within 4.5 standard errors over 200 batches U and c move as in the flow, and all other entries do not move."""
+    """Within 4.5 standard errors over 200 batches U and c move as in the flow, and all other
+    entries do not move.
+    """
     config = replace(config, gradient_estimator=PROMPTS, prompts=200, context_length=6)
     here = Blocks(config.initial_scale * model.theta(config), np.array(config.initial_scale))
     if at == "anywhere":
         here = Blocks(0.5 * np.random.default_rng(0).standard_normal(here.u.shape), np.array(0.7))
     configs = [replace(config, seed=seed) for seed in range(200)]
-    weights = {name: torch.from_numpy(w).expand(200, -1, -1) for name, w in model.matrices(here).items()}
+    weights = {
+        name: torch.from_numpy(w).expand(200, -1, -1) for name, w in model.matrices(here).items()
+    }
     batch = {name: torch.from_numpy(array) for name, array in model.sample(configs, 0).items()}
     losses, gradients = model.loss_and_gradient(weights, batch, configs)
     moved = velocity(here, config.law())
-    wanted = model.matrices(Blocks(-moved.u, -moved.c)) | {"loss": population_loss(here, config.law())}
+    wanted = model.matrices(Blocks(-moved.u, -moved.c)) | {
+        "loss": population_loss(here, config.law())
+    }
     for name, drawn in (gradients | {"loss": losses}).items():
         # Both are exactly 0 where the prediction does not depend on an entry.
         error = drawn.std(dim=0) / 200**0.5
-        assert ((drawn.mean(dim=0) - torch.as_tensor(wanted[name])).abs() <= 4.5 * error).all(), name
+        assert ((drawn.mean(dim=0) - torch.as_tensor(wanted[name])).abs() <= 4.5 * error).all(), (
+            name
+        )
 
 
 def test_intervals_may_grow() -> None:
-    np.testing.assert_allclose(model.times(Config(learning_rate=0.5, growth=0.1), range(4)), [0, 0.5, 0.55, 0.605])
+    np.testing.assert_allclose(
+        model.times(Config(learning_rate=0.5, growth=0.1), range(4)), [0, 0.5, 0.55, 0.605]
+    )
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.49])
 def test_prompts_given_by_gram_matrices_have_the_same_errors(noise: float) -> None:
-    """Errors on sampled statistics agree with the closed form within 4.5 standard errors of 60 groups of prompts."""
+    """Errors on sampled statistics agree with the closed form within 4.5 standard errors of 60
+    groups of prompts.
+    """
     spectrum, rng = np.array([1.0, 2.0, 0.5]), np.random.default_rng(0)
     step = theory.preconditioner(np.diag(spectrum), 9)
     errors = [statistics(rng, 1000, 7, spectrum, noise).error(step) for _ in range(60)]
@@ -250,9 +300,15 @@ def test_prompts_given_by_gram_matrices_have_the_same_errors(noise: float) -> No
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"eigenvalues": (1, 1, 1, 1, 0)}, "eigenvalues .Lambda. = .*: must be above 0: .* positive definite"),
+        (
+            {"eigenvalues": (1, 1, 1, 1, 0)},
+            "eigenvalues .Lambda. = .*: must be above 0: .* positive definite",
+        ),
         ({"eigenvalues": (1, 1)}, "5 numbers, one per dimension, or none"),
-        ({"gradient_estimator": PROMPTS, "growth": 0.1}, "growth = 0.1: must be 0 for the gradient estimator"),
+        (
+            {"gradient_estimator": PROMPTS, "growth": 0.1},
+            "growth = 0.1: must be 0 for the gradient estimator",
+        ),
     ],
 )
 def test_bad_constants_are_refused_before_training(values: dict[str, Any], message: str) -> None:

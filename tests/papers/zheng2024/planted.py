@@ -19,10 +19,14 @@ Drawn = Callable[..., tuple[np.ndarray, np.ndarray]]
 
 @cache
 def trained(figure: str, name: str) -> Runs:
-    """A training of the laptop scale; those over T end at epoch 300, where the judged lengths have converged."""
+    """A training of the laptop scale; those over T end at epoch 300, where the judged lengths
+    have converged.
+    """
     sweep = figures.sweeps(figure, "laptop", {})[name]
     if figure == "zheng_ratio_estimators":
-        sweep = replace(sweep, test=layer.Evaluation(sequences=2000), snapshots=(*sweep.snapshots[:-1], 300))
+        sweep = replace(
+            sweep, test=layer.Evaluation(sequences=2000), snapshots=(*sweep.snapshots[:-1], 300)
+        )
     return train(sweep)
 
 
@@ -38,7 +42,9 @@ def changed(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Runs], 
 def table(paper: str, others: Mapping[str, Planted]) -> dict[str, dict[str, Planted]]:
     """For every bound of the paper's claims untrained weights, or the violation in `others`."""
     return {
-        claim.id: {bound.observable: others.get(bound.observable, UNTRAINED) for bound in claim.bounds}
+        claim.id: {
+            bound.observable: others.get(bound.observable, UNTRAINED) for bound in claim.bounds
+        }
         for claim in ledger.of_paper(paper).claims
     }
 
@@ -62,9 +68,15 @@ def signs_instead_of(law: str) -> Planted:
 UNEVEN = 0.01 * torch.arange(25, dtype=torch.float64).reshape(5, 5)
 LOSS = each(lambda runs: replace(runs, losses=0 * runs.losses + runs.losses[:, :1]))
 HALVED = Planted("all weights are half as large", each(changed(lambda w: 0.5 * w)))
-LARGER_A = Planted("a is a fifth too large", each(lambda runs: with_weights(runs, KQ=1.2 * runs.weights["KQ"])))
-AT_ONCE = Planted("training has converged before its first step", each(changed(lambda w: w[:, -1:].expand_as(w))))
-ONE_PHASE = Planted("all coordinates have nearly the same phase", patches=((layer, "drawn", of_one_phase),))
+LARGER_A = Planted(
+    "a is a fifth too large", each(lambda runs: with_weights(runs, KQ=1.2 * runs.weights["KQ"]))
+)
+AT_ONCE = Planted(
+    "training has converged before its first step", each(changed(lambda w: w[:, -1:].expand_as(w)))
+)
+ONE_PHASE = Planted(
+    "all coordinates have nearly the same phase", patches=((layer, "drawn", of_one_phase),)
+)
 OTHERS = {
     "least ab over the drawn line, larger starts, gaussian": HALVED,
     "ab from 0.1 0.1 over the least other one, gaussian": AT_ONCE,

@@ -11,7 +11,8 @@ from icl.tasks import linear_dynamics as tasks
 
 NAME = "zheng_ar"
 SCALARS = ("population_scalar", "population_unnormalised")
-# Beyond these limits, all pairs of positions or all products of six coordinates take too much memory.
+# Beyond these limits, all pairs of positions or all products of six coordinates take too much
+# memory.
 LONGEST, WIDEST = 2000, 8
 
 
@@ -20,39 +21,71 @@ class Config(RunConfig):
     """Constants of the training."""
 
     gradient_estimator: str = constant(
-        "population", "ours",
-        "population: the mean over all sequences, in the two blocks that move; _diagonal: without their off-diagonal "
-        "entries; _scalar: in a and b alone; _unnormalised: the same without dividing by t - 1; _six_scalars: without "
-        "dividing, in a multiple of I for each of six blocks, of the all-ones token; sample_blocks: the "
+        "population",
+        "ours",
+        "population: the mean over all sequences, in the two blocks that move; _diagonal: without "
+        "their off-diagonal "
+        "entries; _scalar: in a and b alone; _unnormalised: the same without dividing by t - 1; "
+        "_six_scalars: without "
+        "dividing, in a multiple of I for each of six blocks, of the all-ones token; "
+        "sample_blocks: the "
         "mean over m sequences, in two blocks; sample_all_blocks: in all, as in the official code. "
         "The population's curves are the published ones to their reading error",
-        choices=("population", "population_diagonal", *SCALARS, "population_six_scalars", "sample_blocks",
-                 "sample_all_blocks"),
-    )  # fmt: skip
+        choices=(
+            "population",
+            "population_diagonal",
+            *SCALARS,
+            "population_six_scalars",
+            "sample_blocks",
+            "sample_all_blocks",
+        ),
+    )
     law: str = constant(
-        "gaussian", "published", "the talk, pages 42 and 43: x_1 Gaussian, one coordinate (Example 4.1), or all ones; "
+        "gaussian",
+        "published",
+        "the talk, pages 42 and 43: x_1 Gaussian, one coordinate (Example 4.1), or all ones; "
         "independent signs and uniform coordinates are ours",
-        letter="D_{x_1}", choices=tuple(tasks.STARTS),
-    )  # fmt: skip
-    dimension: int = constant(5, "published", "official run script", letter="d", at_least=2, at_most=1000)
-    length: int = constant(100, "published", "official run script", letter="T", at_least=3, at_most=1000000)
+        letter="D_{x_1}",
+        choices=tuple(tasks.STARTS),
+    )
+    dimension: int = constant(
+        5, "published", "official run script", letter="d", at_least=2, at_most=1000
+    )
+    length: int = constant(
+        100, "published", "official run script", letter="T", at_least=3, at_most=1000000
+    )
     scale: float = constant(
-        0.5, "published", "the talk, page 42: sigma of the Gaussian, c of Example 4.1; 1 for all ones",
-        letter="sigma, c", above=0,
-    )  # fmt: skip
-    start: tuple[float, ...] = constant((0.1, 0.1), "published", "the talk, page 42: a_0 and b_0", letter="a_0, b_0")
-    learning_rate: float = constant(
-        1e-3, "published", "official plot script: 1e-3 (Gaussian), 3e-2 (sparse), 5e-4 (all ones)", letter="eta",
+        0.5,
+        "published",
+        "the talk, page 42: sigma of the Gaussian, c of Example 4.1; 1 for all ones",
+        letter="sigma, c",
         above=0,
-    )  # fmt: skip
+    )
+    start: tuple[float, ...] = constant(
+        (0.1, 0.1), "published", "the talk, page 42: a_0 and b_0", letter="a_0, b_0"
+    )
+    learning_rate: float = constant(
+        1e-3,
+        "published",
+        "official plot script: 1e-3 (Gaussian), 3e-2 (sparse), 5e-4 (all ones)",
+        letter="eta",
+        above=0,
+    )
     perturbation: float = constant(
-        0.0, "ours", "standard deviation of what population_six_scalars adds to each of its numbers at the start",
+        0.0,
+        "ours",
+        "standard deviation of what population_six_scalars adds to each of its numbers at the "
+        "start",
         at_least=0,
-    )  # fmt: skip
+    )
     samples: int = constant(
-        10000, "published", "official run script; a fixed set, every step sees all of it", letter="m", at_least=1,
+        10000,
+        "published",
+        "official run script; a fixed set, every step sees all of it",
+        letter="m",
+        at_least=1,
         at_most=1000000,
-    )  # fmt: skip
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,7 +108,12 @@ class Evaluation(Constants):
     """Constants of the evaluation on fresh sequences; the exact curves need none."""
 
     sequences: int = constant(
-        10000, "published", "official script: as many as in training", letter="m_te", at_least=1, at_most=1000000
+        10000,
+        "published",
+        "official script: as many as in training",
+        letter="m_te",
+        at_least=1,
+        at_most=1000000,
     )
 
 
@@ -83,7 +121,8 @@ class Evaluation(Constants):
 def drawn(config: Config, purpose: str = "train", count: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues of W, complex (m, d), and first tokens, (m, d), of the run's sequences.
 
-    They depend on no constant but the seed: all starts with the same seed share them, as in the official code.
+    They depend on no constant but the seed: all starts with the same seed share them, as in the
+    official code.
     purpose, count : other sequences than those of the training, and their number
     """
     rng, number = stream(NAME, config.seed, purpose), count or config.samples

@@ -1,4 +1,6 @@
-"""The autoregressive layer for the training loop: the constant `gradient_estimator` chooses weights and gradient."""
+"""The autoregressive layer for the training loop: the constant `gradient_estimator` chooses
+weights and gradient.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -31,8 +33,8 @@ def is_random(configs: Sequence[Config]) -> bool:
     return sampled or len({config.seed for config in configs}) > 1
 
 
-# Weights at the start, W^KQ_32 = a_0 I and W^PV_12 = b_0 I with all else zero (Assumption 3.1), from a_0 and b_0,
-# (runs,) each
+# Weights at the start, W^KQ_32 = a_0 I and W^PV_12 = b_0 I with all else zero (Assumption 3.1),
+# from a_0 and b_0, (runs,) each
 
 
 def scalars(a: Tensor, b: Tensor, configs: Sequence[Config]) -> tuple[Tensor, Tensor]:
@@ -41,8 +43,12 @@ def scalars(a: Tensor, b: Tensor, configs: Sequence[Config]) -> tuple[Tensor, Te
 
 
 def six_scalars(a: Tensor, b: Tensor, configs: Sequence[Config]) -> tuple[Tensor, Tensor]:
-    """a_1 ... a_4, where a_3 is a, (runs, 4), and b_1, b_2, where b_1 is b, (runs, 2), all perturbed."""
-    added = [c.perturbation * stream(NAME, c.seed, "perturbation").standard_normal(6) for c in configs]
+    """a_1 ... a_4, where a_3 is a, (runs, 4), and b_1, b_2, where b_1 is b, (runs, 2), all
+    perturbed.
+    """
+    added = [
+        c.perturbation * stream(NAME, c.seed, "perturbation").standard_normal(6) for c in configs
+    ]
     six = torch.from_numpy(np.stack(added))
     six[:, 2] += a
     six[:, 4] += b
@@ -56,8 +62,9 @@ def blocks(a: Tensor, b: Tensor, configs: Sequence[Config]) -> tuple[Tensor, Ten
 
 
 def all_blocks(a: Tensor, b: Tensor, configs: Sequence[Config]) -> tuple[Tensor, Tensor]:
-    """Real and imaginary parts, in float32 as in the official code, of the blocks 2 and 3 of W^KQ, (runs, 2 d, 2 d, 2),
-    and of the first block's rows of W^PV, (runs, d, 2 d, 2); the remaining entries are only multiplied by zeros.
+    """Real and imaginary parts, in float32 as in the official code, of the blocks 2 and 3 of W^KQ,
+    (runs, 2 d, 2 d, 2), and of the first block's rows of W^PV, (runs, d, 2 d, 2); the remaining
+    entries are only multiplied by zeros.
     """
     d, runs = configs[0].dimension, len(configs)
     key_query, projection_value = torch.zeros(runs, 2 * d, 2 * d, 2), torch.zeros(runs, d, 2 * d, 2)
@@ -100,11 +107,22 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     return {}
 
 
-def loss_and_gradient(weights: Params, batch: Params, configs: Sequence[Config]) -> gradients.Gradient:
-    """L of every run, (runs,), and its gradient in the shapes of `init`, by the estimator of the configs."""
+def loss_and_gradient(
+    weights: Params, batch: Params, configs: Sequence[Config]
+) -> gradients.Gradient:
+    """L of every run, (runs,), and its gradient in the shapes of `init`, by the estimator of the
+    configs.
+    """
     return ESTIMATORS[configs[0].gradient_estimator].gradient(weights, configs)
 
 
 MODEL = Model(
-    NAME, Config, Evaluation, init, sample, optimiser, loss_and_gradient=loss_and_gradient, is_random=is_random
+    NAME,
+    Config,
+    Evaluation,
+    init,
+    sample,
+    optimiser,
+    loss_and_gradient=loss_and_gradient,
+    is_random=is_random,
 )

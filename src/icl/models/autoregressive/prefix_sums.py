@@ -1,4 +1,5 @@
-"""The gradient of the autoregressive layer on a sample of sequences in all blocks, by prefix sums (Zheng et al. 2024).
+"""The gradient of the autoregressive layer on a sample of sequences in all blocks, by prefix sums
+(Zheng et al. 2024).
 
 It equals the gradient of the layer's definition without forming the matrices E_t.
 """
@@ -17,9 +18,10 @@ CHUNK = 100
 def of_all_blocks(weights: Params, configs: Sequence[Config]) -> Gradient:
     """L over each run's sequences and its gradient in all blocks, real and imaginary parts.
 
-    With M_t = sum_{i<t} x_i x_i* and x_{t-1} = W* x_t, every product of tokens is one with M_t: for z_t =
-    (x_t; x_{t-1}) and K z_t = (v; v'), the layer's sum is E E* K z_t = (x_1 (x_1* v) + W h; h), h = M_t (W* v + v').
-    So a position needs one product with M_t forward, one backward, and matrices that do not depend on t.
+    With M_t = sum_{i<t} x_i x_i* and x_{t-1} = W* x_t, every product of tokens is one with M_t: for
+    z_t = (x_t; x_{t-1}) and K z_t = (v; v'), the layer's sum is E E* K z_t = (x_1 (x_1* v) + W h;
+    h), h = M_t (W* v + v'). So a position needs one product with M_t forward, one backward, and
+    matrices that do not depend on t.
 
     weights : `KQ` (runs, 2 d, 2 d, 2) and `PV` (runs, d, 2 d, 2)
     """
@@ -38,7 +40,8 @@ def of_all_blocks(weights: Params, configs: Sequence[Config]) -> Gradient:
 def _chunk(
     key_query: Tensor, projection_value: Tensor, w: Tensor, u: Tensor, length: int
 ) -> tuple[float, Tensor, Tensor]:
-    """L and its gradient, summed over a chunk of sequences x_t = w^(t-1) u of this length; w and u are (c, d).
+    """L and its gradient, summed over a chunk of sequences x_t = w^(t-1) u of this length; w and u
+    are (c, d).
 
     Positions t = 2 ... T - 1, here called n, are the last axis.
     """
@@ -46,7 +49,9 @@ def _chunk(
     powers = torch.cumprod(w[..., None].expand(-1, -1, length - 1), dim=-1)
     x = torch.cat([u[..., None], powers * u[..., None]], dim=-1)
     before, x, wanted = x[..., :-2], x[..., 1:-1].contiguous(), x[..., 2:]
-    sums = torch.cumsum(before[:, :, None] * before.conj()[:, None], dim=-1)  # M_t, Hermitian, (c, d, d, n)
+    sums = torch.cumsum(
+        before[:, :, None] * before.conj()[:, None], dim=-1
+    )  # M_t, Hermitian, (c, d, d, n)
     share = 1 / torch.arange(1, length - 1, dtype=w.real.dtype, device=w.device)
 
     (k22, k23), (k32, k33) = key_query.reshape(2, d, 2, d).transpose(1, 2)

@@ -1,4 +1,6 @@
-"""One layer of linear attention learns one preconditioned step: trained weights against Ahn et al.'s equation 2."""
+"""One layer of linear attention learns one preconditioned step: trained weights against Ahn et
+al.'s equation 2.
+"""
 
 from collections.abc import Iterator
 
@@ -19,15 +21,25 @@ CASES = {"isotropic": (), "skewed": SKEWED}
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """Distances over training, the matrices of the first seed, and the values that the claims bound."""
+    """Distances over training, the matrices of the first seed, and the values that the claims
+    bound.
+    """
     return join(part for case in CASES for part in _of_case(case, runs["ahn_one_layer"]))
 
 
 def _of_case(case: str, trained: Runs) -> Iterator[Rows]:
-    """Yield the distances of the runs with one covariance from the minimiser, over their snapshots."""
-    chosen = [run for run, config in enumerate(trained.sweep.configs) if config.spectrum == CASES[case]]
+    """Yield the distances of the runs with one covariance from the minimiser, over their
+    snapshots.
+    """
+    chosen = [
+        run for run, config in enumerate(trained.sweep.configs) if config.spectrum == CASES[case]
+    ]
     configs = [trained.sweep.configs[run] for run in chosen]
-    d, n, seeds = configs[0].dimension, configs[0].context_length, np.array([config.seed for config in configs])
+    d, n, seeds = (
+        configs[0].dimension,
+        configs[0].context_length,
+        np.array([config.seed for config in configs]),
+    )
     value, key_query = (trained.weights[name][chosen, :, 0].numpy() for name in ("V", "Q"))
     root = np.stack([model.covariance_root(config) for config in configs])[:, None]
     sigma, eye, corner = root @ root, np.eye(d), value[..., -1, -1]
@@ -38,7 +50,9 @@ def _of_case(case: str, trained: Runs) -> Iterator[Rows]:
     weighted = _norm(root @ (learnt - best) @ root) / _norm(root @ best @ root)
     along = {case: distance, f"{case} weighted": weighted}
     yield curves("distance", "distance", seeds[:, None], trained.sweep.snapshots, along)
-    excess = theory.one_step_loss(learnt, sigma, eye, n) / theory.one_step_loss(best, sigma, eye, n) - 1
+    excess = (
+        theory.one_step_loss(learnt, sigma, eye, n) / theory.one_step_loss(best, sigma, eye, n) - 1
+    )
     corner_share = np.linalg.norm(value[..., -1, :d], axis=-1) / abs(corner)
     label_share = np.linalg.norm(key_query[..., d, :d], axis=-1) / _norm(key_query[..., :d, :d])
     reached, lowest = np.transpose([excess_losses(trained, run) for run in chosen])
@@ -60,17 +74,23 @@ def _norm(matrices: np.ndarray) -> np.ndarray:
 
 
 AROUND = (0.03, 3.0)
-"""Smallest and largest distance from equation 2 at which the loss is evaluated, relative to the norm of its weights."""
+"""Smallest and largest distance from equation 2 at which the loss is evaluated, relative to the
+norm of its weights.
+"""
 
 
 def excess_losses(trained: Runs, run: int) -> tuple[float, float]:
-    """Return the excess loss of the trained V and Q, and the least one in random directions around equation 2.
+    """Return the excess loss of the trained V and Q, and the least one in random directions around
+    equation 2.
 
     Losses on the same fresh Gram matrices, divided by that of equation 2, minus 1.
     """
     config, test = trained.sweep.configs[run], trained.sweep.test
     g = fresh_gram_matrices(config, test.curve_prompts)
-    roots = [torch.from_numpy(root(config))[None] for root in (model.covariance_root, model.whitened_task_root)]
+    roots = [
+        torch.from_numpy(root(config))[None]
+        for root in (model.covariance_root, model.whitened_task_root)
+    ]
 
     def losses(weights: np.ndarray) -> np.ndarray:
         """Of many V and Q, (2, count, 1, d + 1, d + 1): (count,)."""
@@ -78,11 +98,16 @@ def excess_losses(trained: Runs, run: int) -> tuple[float, float]:
         return averaged_loss_of_one_layer({"V": value, "Q": key_query}, g, *roots).numpy()
 
     # V and Q of the minimiser, (2, 1, 1, d + 1, d + 1); both have the same norm.
-    d, minimiser = config.dimension, theory.preconditioner(model.covariance(config), config.context_length)
+    d, minimiser = (
+        config.dimension,
+        theory.preconditioner(model.covariance(config), config.context_length),
+    )
     best = np.zeros((2, 1, 1, d + 1, d + 1))
     best[0, ..., d, d] = np.linalg.norm(minimiser) ** 0.5
     best[1, ..., :d, :d] = -minimiser.T / np.linalg.norm(minimiser) ** 0.5
-    normal = stream(model.NAME, config.seed, "directions").standard_normal((2, test.directions, *best.shape[2:]))
+    normal = stream(model.NAME, config.seed, "directions").standard_normal(
+        (2, test.directions, *best.shape[2:])
+    )
     norms = np.sqrt(np.square(normal).sum(axis=(0, 2, 3, 4)))
     distances = np.geomspace(*AROUND, test.directions) * np.linalg.norm(best) / norms
     around = best + distances[:, None, None, None] * normal
@@ -95,16 +120,27 @@ def excess_losses(trained: Runs, run: int) -> tuple[float, float]:
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
-    """Trained step and equation 2 side by side for both covariances, with the distances beside them."""
+    """Trained step and equation 2 side by side for both covariances, with the distances beside
+    them.
+    """
     kinds = {"trained": r"$-v\,Q_{11}$", "equation 2": r"$\Gamma^{-1}$"}
     rows = [[*(f"{case} {kind}" for kind in kinds), "distance"] for case in CASES]
     title = "The trained step of one layer beside the minimiser of equation 2"
     picture, axes = house.mosaic(rows, (800, 430), title)
     for row, case in zip(rows, CASES, strict=True):
-        titles = {panel: f"{kind}, {case}" for panel, kind in zip(row[:2], kinds.values(), strict=True)}
+        titles = {
+            panel: f"{kind}, {case}" for panel, kind in zip(row[:2], kinds.values(), strict=True)
+        }
         house.signed_maps(axes, {panel: table.matrix(panel, "entry") for panel in titles}, titles)
     labels = {"isotropic": "isotropic", "skewed": "skewed", "skewed weighted": "skewed,\nweighted"}
-    plotting.curves(axes["distance"], table, house.styles(labels), "distance", band=plotting.deviation, **house.LINE)
+    plotting.curves(
+        axes["distance"],
+        table,
+        house.styles(labels),
+        "distance",
+        band=plotting.deviation,
+        **house.LINE,
+    )
     house.over_training(axes["distance"], r"Distance to $\Gamma^{-1}$")
     return picture
 

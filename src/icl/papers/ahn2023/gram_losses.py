@@ -1,12 +1,14 @@
-"""The loss of a stack of linear attention layers from the Gram matrices of its prompts, at a cost independent of n.
+"""The loss of a stack of linear attention layers from the Gram matrices of its prompts, at a cost
+independent of n.
 
-With V = blockdiag(P, 1) and Q = blockdiag(A, 0) (Ahn et al. 2023, section 3) the layers map the inputs linearly,
-x -> S x, and the error of the query's label is w'U x. With G = (1/n) sum_i x_i x_i' every layer computes
+With V = blockdiag(P, 1) and Q = blockdiag(A, 0) (Ahn et al. 2023, section 3) the layers map the
+inputs linearly, x -> S x, and the error of the query's label is w'U x. With G = (1/n) sum_i x_i
+x_i' every layer computes
 
     H = G S' A S,   U <- U + U H,   S <- S + P S H,   and the loss is E (w'U x)^2 = E tr(W U Sigma U').
 
-In whitened coordinates, x = Sigma^(1/2) x', A becomes Sigma^(1/2) A Sigma^(1/2), P becomes Sigma^(-1/2) P Sigma^(1/2),
-and nothing else depends on Sigma.
+In whitened coordinates, x = Sigma^(1/2) x', A becomes Sigma^(1/2) A Sigma^(1/2), P becomes
+Sigma^(-1/2) P Sigma^(1/2), and nothing else depends on Sigma.
 
 Shapes: runs first, prompts last; matrices in between, (runs, d, d, prompts).
 """
@@ -40,10 +42,14 @@ def sampled_loss(params: Params, batch: Params) -> "Tensor":
     return (query[:, -1, 0] + read[:, 0, 0] + batch["target"]).square().mean(dim=-1)
 
 
-def averaged_loss(blocks: Whitened, g: "Tensor", task_root: "Tensor", *, p_is_zero: bool) -> "Tensor":
-    """Return the expected loss over task and query given whitened Gram matrices: the mean of |T U|_F^2, (runs,).
+def averaged_loss(
+    blocks: Whitened, g: "Tensor", task_root: "Tensor", *, p_is_zero: bool
+) -> "Tensor":
+    """Return the expected loss over task and query given whitened Gram matrices: the mean of |T
+    U|_F^2, (runs,).
 
-    g : (runs, d, d, prompts); task_root : T, the symmetric root of the whitened task's covariance, (runs, d, d);
+    g : (runs, d, d, prompts); task_root : T, the symmetric root of the whitened task's covariance,
+        (runs, d, d);
     p_is_zero : whether all P are 0, so that S stays I
     """
     eye = torch.eye(g.shape[1], dtype=g.dtype, device=g.device)[..., None]
@@ -60,17 +66,21 @@ def averaged_loss(blocks: Whitened, g: "Tensor", task_root: "Tensor", *, p_is_ze
     return left(task_root, u).square().sum(dim=(1, 2)).mean(dim=-1)
 
 
-def averaged_loss_of_one_layer(params: Params, g: "Tensor", root: "Tensor", task_root: "Tensor") -> "Tensor":
-    """Return the averaged loss of one layer with full V and Q, which mix labels with inputs, (runs,).
+def averaged_loss_of_one_layer(
+    params: Params, g: "Tensor", root: "Tensor", task_root: "Tensor"
+) -> "Tensor":
+    """Return the averaged loss of one layer with full V and Q, which mix labels with inputs,
+    (runs,).
 
     With (b, c) the last row of V, and Q = ((A, .), (q', .)), the error is
 
         x'(w + A'G b + q b'G w + c A'G w + c q w'G w).
 
-    The part that is odd in w, O w with O = I + q b'G + c A'G, and the even part are uncorrelated. For
-    M = W^(1/2) G W^(1/2), w'G w has the mean tr M and the mean square (tr M)^2 + 2 tr M^2.
+    The part that is odd in w, O w with O = I + q b'G + c A'G, and the even part are uncorrelated.
+    For M = W^(1/2) G W^(1/2), w'G w has the mean tr M and the mean square (tr M)^2 + 2 tr M^2.
 
-    g : whitened, (runs, d, d, prompts); root : Sigma^(1/2), (runs, d, d); task_root : as in `averaged_loss`
+    g : whitened, (runs, d, d, prompts); root : Sigma^(1/2), (runs, d, d); task_root : as in
+        `averaged_loss`
     """
     d = g.shape[1]
     value, key_query = params["V"][:, 0], params["Q"][:, 0]
@@ -84,4 +94,6 @@ def averaged_loss_of_one_layer(params: Params, g: "Tensor", root: "Tensor", task
     fourth = trace.square() + 2 * m.square().sum(dim=(1, 2))
     crossed = 2 * c * trace * (q * even).sum(dim=1)
     squares = c.square() * q.square().sum(dim=(1, 2))[:, None] * fourth
-    return (odd.square().sum(dim=(1, 2)) + even.square().sum(dim=1) + crossed + squares).mean(dim=-1)
+    return (odd.square().sum(dim=(1, 2)) + even.square().sum(dim=1) + crossed + squares).mean(
+        dim=-1
+    )

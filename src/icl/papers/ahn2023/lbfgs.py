@@ -1,4 +1,6 @@
-"""L-BFGS without a line search as a pair of pure functions over a leading run axis (see `icl.models.optimisers`)."""
+"""L-BFGS without a line search as a pair of pure functions over a leading run axis (see
+`icl.models.optimisers`).
+"""
 
 from collections.abc import Sequence
 
@@ -7,10 +9,10 @@ from icl.models.optimisers import Optimiser, Params, packed
 
 
 def lbfgs(learning_rates: Sequence[float], history: int) -> Optimiser:
-    """L-BFGS (Nocedal and Wright 2006, algorithm 7.4) with one step size per run, on all weights of a run as one
-    vector: w <- w - learning_rate H g, with H from the last `history` pairs s = w - w_before, y = g - g_before of
-    positive curvature s'y. The first step is -learning_rate g / max(|g|_1, 1). Each call is one iteration, as in
-    torch.optim.LBFGS with max_iter = 1.
+    """L-BFGS (Nocedal and Wright 2006, algorithm 7.4) with one step size per run, on all weights of
+    a run as one vector: w <- w - learning_rate H g, with H from the last `history` pairs s = w -
+    w_before, y = g - g_before of positive curvature s'y. The first step is -learning_rate g /
+    max(|g|_1, 1). Each call is one iteration, as in torch.optim.LBFGS with max_iter = 1.
     """
 
     def init(params: Params) -> Params:
@@ -18,7 +20,9 @@ def lbfgs(learning_rates: Sequence[float], history: int) -> Optimiser:
         pairs = {kind: w.new_zeros(len(w), history, w.shape[1]) for kind in ("s", "y")}
         return pairs | {"move": torch.zeros_like(w), "before": torch.zeros_like(w)}
 
-    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+    def update(
+        params: Params, gradients: Params, state: Params, step: int
+    ) -> tuple[Params, Params]:
         w, g, s, y, move = params["all"], gradients["all"], state["s"], state["y"], state["move"]
         rates = w.new_tensor(learning_rates)[:, None]
         if step == 0:
@@ -35,7 +39,9 @@ def lbfgs(learning_rates: Sequence[float], history: int) -> Optimiser:
 
 
 def _times_inverse_hessian(g: "Tensor", s: "Tensor", y: "Tensor", pairs: int) -> "Tensor":
-    """H g by the two-loop recursion over the last `pairs` pairs, (runs, history, size); zero pairs have no effect."""
+    """H g by the two-loop recursion over the last `pairs` pairs, (runs, history, size); zero
+    pairs have no effect.
+    """
     curvature = (s * y).sum(dim=2, keepdim=True)
     inverse = torch.where(curvature > 0, 1 / curvature, 0.0)
     newest = range(s.shape[1] - 1, s.shape[1] - 1 - pairs, -1)
@@ -46,5 +52,9 @@ def _times_inverse_hessian(g: "Tensor", s: "Tensor", y: "Tensor", pairs: int) ->
     length = y[:, -1].square().sum(dim=1, keepdim=True)
     g = torch.where(length > 0, curvature[:, -1] / length, 1.0) * g
     for place in reversed(newest):
-        g = g + (weights[place] - inverse[:, place] * (y[:, place] * g).sum(dim=1, keepdim=True)) * s[:, place]
+        g = (
+            g
+            + (weights[place] - inverse[:, place] * (y[:, place] * g).sum(dim=1, keepdim=True))
+            * s[:, place]
+        )
     return g

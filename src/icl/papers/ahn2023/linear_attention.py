@@ -1,12 +1,13 @@
-"""Deep linear attention learns preconditioned gradient descent (Ahn, Cheng, Daneshmand and Sra, NeurIPS 2023).
+"""Deep linear attention learns preconditioned gradient descent (Ahn, Cheng, Daneshmand and Sra,
+NeurIPS 2023).
 
     Z <- Z + (1/n) V Z M Z' Q Z,   M = diag(I_n, 0),   prediction: minus the query's label entry after the last layer
 
 (equation 3, with the 1/n of the published code) on prompts y_i = <w, x_i> with x_i ~ N(0, Sigma).
 
-Training never forms Z: `gram_losses` computes the loss from Gram matrices, and tests compare it with the literal
-attention (tests/oracles/ahn2023.py). In whitened coordinates x = R x' with the symmetric root R of Sigma, and the task
-is R w ~ N(0, T^2).
+Training never forms Z: `gram_losses` computes the loss from Gram matrices, and tests compare it
+with the literal attention (tests/oracles/ahn2023.py). In whitened coordinates x = R x' with the
+symmetric root R of Sigma, and the task is R w ~ N(0, T^2).
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +31,9 @@ Arrays = dict[str, np.ndarray]
 NAME = "ahn_linear"
 CODE = "the authors' published code"
 SKEWED = (1.0, 1.0, 0.25, 0.0625, 1.0)
-"""Eigenvalues of the covariance in the authors' experiments: D^2 for D = diag(1, 1, 1/2, 1/4, 1)."""
+"""Eigenvalues of the covariance in the authors' experiments: D^2 for D = diag(1, 1, 1/2, 1/4,
+1).
+"""
 AVERAGED, SAMPLED = "task_and_query_averaged", "sampled_prompts"
 """How a gradient is estimated."""
 
@@ -40,29 +43,54 @@ class Config(RunConfig):
     """Constants of a training."""
 
     gradient_estimator: str = constant(
-        AVERAGED, "ours", "a step's loss: averaged over task and query, or as published", choices=(AVERAGED, SAMPLED)
+        AVERAGED,
+        "ours",
+        "a step's loss: averaged over task and query, or as published",
+        choices=(AVERAGED, SAMPLED),
     )
     parametrisation: str = constant(
-        "relaxed", "published", "section 3: all of V and Q, P = 0, or P free", choices=("full", "sparse", "relaxed")
+        "relaxed",
+        "published",
+        "section 3: all of V and Q, P = 0, or P free",
+        choices=("full", "sparse", "relaxed"),
     )
     layers: int = constant(3, "published", CODE, letter="L", at_least=1, at_most=16)
     dimension: int = constant(5, "published", CODE, letter="d", at_least=1, at_most=64)
     context_length: int = constant(20, "published", CODE, letter="n", at_least=1, at_most=100000)
-    spectrum: tuple[float, ...] = constant((), "published", f"{CODE}: none for Sigma = I, else {SKEWED}", letter="D^2")
+    spectrum: tuple[float, ...] = constant(
+        (), "published", f"{CODE}: none for Sigma = I, else {SKEWED}", letter="D^2"
+    )
     task_covariance: str = constant(
-        "inverse", "published", "w ~ N(0, Sigma^-1); in theorem 1 w ~ N(0, I)", choices=("identity", "inverse")
+        "inverse",
+        "published",
+        "w ~ N(0, Sigma^-1); in theorem 1 w ~ N(0, I)",
+        choices=("identity", "inverse"),
     )
     prompts: int = constant(
-        400, "ours", "Gram matrices per step; 400 have about the noise of 4000 prompts", at_least=1, at_most=1000000
+        400,
+        "ours",
+        "Gram matrices per step; 400 have about the noise of 4000 prompts",
+        at_least=1,
+        at_most=1000000,
     )
-    resample: int = constant(1, "published", f"{CODE}: steps between fresh prompts; 0: one fixed set", at_least=0)
-    method: str = constant("adam", "published", f"{CODE}: Adam, or L-BFGS", choices=("adam", "lbfgs"))
-    history: int = constant(600, "published", f"{CODE}: update pairs that L-BFGS stores", at_least=1, at_most=10000)
+    resample: int = constant(
+        1, "published", f"{CODE}: steps between fresh prompts; 0: one fixed set", at_least=0
+    )
+    method: str = constant(
+        "adam", "published", f"{CODE}: Adam, or L-BFGS", choices=("adam", "lbfgs")
+    )
+    history: int = constant(
+        600, "published", f"{CODE}: update pairs that L-BFGS stores", at_least=1, at_most=10000
+    )
     learning_rate: float = constant(1e-3, "published", CODE, letter="lr", above=0)
-    halving: int = constant(0, "published", f"{CODE}: steps until the learning rate halves; 0: constant", at_least=0)
+    halving: int = constant(
+        0, "published", f"{CODE}: steps until the learning rate halves; 0: constant", at_least=0
+    )
     beta1: float = constant(0.9, "published", CODE, at_least=0, at_most=0.999)
     beta2: float = constant(0.9, "published", CODE, above=0, at_most=0.9999)
-    clip: float = constant(0.0, "published", f"{CODE}: largest norm of each matrix's gradient; 0: none", at_least=0)
+    clip: float = constant(
+        0.0, "published", f"{CODE}: largest norm of each matrix's gradient; 0: none", at_least=0
+    )
     init_std: float = constant(1e-4, "published", CODE, above=0, at_most=10)
 
     def __post_init__(self) -> None:
@@ -71,8 +99,14 @@ class Config(RunConfig):
         if count not in (0, d):
             raise self.error("spectrum", f"{d} eigenvalues because dimension = {d}; it has {count}")
         if not all(value > 0 for value in self.spectrum):
-            raise self.error("spectrum", "of positive eigenvalues, or the covariance is not positive definite")
-        if self.gradient_estimator == AVERAGED and self.parametrisation == "full" and self.layers > 1:
+            raise self.error(
+                "spectrum", "of positive eigenvalues, or the covariance is not positive definite"
+            )
+        if (
+            self.gradient_estimator == AVERAGED
+            and self.parametrisation == "full"
+            and self.layers > 1
+        ):
             allowed = f"{SAMPLED} for full matrices in several layers, which mix labels with inputs"
             raise self.error("gradient_estimator", allowed)
 
@@ -82,9 +116,15 @@ class Evaluation(Constants):
     """Constants of the evaluation."""
 
     prompts: int = constant(20000, "ours", "Gram matrices per seed for a final loss", at_least=1)
-    curve_prompts: int = constant(4000, "published", f"{CODE}: the test set of the curves over training", at_least=1)
-    spectra: int = constant(20000, "ours", "sampled spectra of G on which the oracle is minimised", at_least=1)
-    directions: int = constant(100, "ours", "random directions to test the loss around its minimum", at_least=1)
+    curve_prompts: int = constant(
+        4000, "published", f"{CODE}: the test set of the curves over training", at_least=1
+    )
+    spectra: int = constant(
+        20000, "ours", "sampled spectra of G on which the oracle is minimised", at_least=1
+    )
+    directions: int = constant(
+        100, "ours", "random directions to test the loss around its minimum", at_least=1
+    )
 
 
 @lru_cache(maxsize=256)
@@ -100,11 +140,19 @@ def covariance(config: Config) -> np.ndarray:
 
 
 def whitened_task_root(config: Config) -> np.ndarray:
-    """Return the root T of the covariance of Sigma^(1/2) w, (d, d): I or, for w ~ N(0, I), Sigma^(1/2)."""
-    return covariance_root(config) if config.task_covariance == "identity" else np.eye(config.dimension)
+    """Return the root T of the covariance of Sigma^(1/2) w, (d, d): I or, for w ~ N(0, I),
+    Sigma^(1/2).
+    """
+    return (
+        covariance_root(config)
+        if config.task_covariance == "identity"
+        else np.eye(config.dimension)
+    )
 
 
-def _of_runs(matrix: Callable[[Config], np.ndarray], configs: Sequence[Config], like: "Tensor") -> "Tensor":
+def _of_runs(
+    matrix: Callable[[Config], np.ndarray], configs: Sequence[Config], like: "Tensor"
+) -> "Tensor":
     """Return a matrix of every run as a tensor on the device of `like`."""
     return torch.from_numpy(np.stack([matrix(config) for config in configs])).to(like.device)
 
@@ -125,7 +173,10 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     weights = {}
     for name, trained in trained_entries(configs[0]).items():
         shape = (configs[0].layers, *trained.shape)
-        normal = [c.init_std * stream(NAME, c.seed, f"init {name}").standard_normal(shape) for c in configs]
+        normal = [
+            c.init_std * stream(NAME, c.seed, f"init {name}").standard_normal(shape)
+            for c in configs
+        ]
         weights[name] = torch.from_numpy(np.where(trained, np.stack(normal), 0.0)).to(device)
     if configs[0].parametrisation != "full":
         weights["V"][..., -1, -1] = 1.0
@@ -133,7 +184,9 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 
 
 def whitened(params: Params, configs: Sequence[Config]) -> Whitened:
-    """Sigma^(-1/2) P Sigma^(1/2) and Sigma^(1/2) A Sigma^(1/2) for V and Q, (runs, ..., L, d + 1, d + 1)."""
+    """Sigma^(-1/2) P Sigma^(1/2) and Sigma^(1/2) A Sigma^(1/2) for V and Q, (runs, ..., L, d +
+    1, d + 1).
+    """
     p, a = params["V"][..., :-1, :-1], params["Q"][..., :-1, :-1]
     root = _of_runs(covariance_root, configs, a)
     root = root.reshape(len(configs), *[1] * (a.dim() - 3), *root.shape[1:])
@@ -143,8 +196,9 @@ def whitened(params: Params, configs: Sequence[Config]) -> Whitened:
 def sample(configs: Sequence[Config], step: int) -> Arrays:
     """Return the prompts of a step in the form that the gradient estimator needs.
 
-    For Adam, averaged losses of P and A are in float32, twice as fast; weights stay in float64. On trial seeds (100 to
-    102, two and three layers with P free) log losses then change by less than they vary. L-BFGS ends higher with it.
+    For Adam, averaged losses of P and A are in float32, twice as fast; weights stay in float64. On
+    trial seeds (100 to 102, two and three layers with P free) log losses then change by less than
+    they vary. L-BFGS ends higher with it.
     """
     interval = configs[0].resample
     return _batch(tuple(configs), step // interval if interval else 0)
@@ -155,22 +209,33 @@ def _batch(configs: tuple[Config, ...], index: int) -> Arrays:
     first = configs[0]
     draw = draw_gram_and_query if first.gradient_estimator == SAMPLED else draw_whitened
     drawn = [draw(c, stream(NAME, c.seed, "train", index), c.prompts) for c in configs]
-    is_single = first.gradient_estimator == AVERAGED and first.parametrisation != "full" and first.method == "adam"
+    is_single = (
+        first.gradient_estimator == AVERAGED
+        and first.parametrisation != "full"
+        and first.method == "adam"
+    )
     kind = "f4" if is_single else "f8"
-    return {name: np.stack([arrays[name] for arrays in drawn], dtype=kind, casting="same_kind") for name in drawn[0]}
+    return {
+        name: np.stack([arrays[name] for arrays in drawn], dtype=kind, casting="same_kind")
+        for name in drawn[0]
+    }
 
 
 def draw_whitened(config: Config, generator: np.random.Generator, count: int) -> Arrays:
     """gram : G = (1/n) X'X of whitened inputs X, (n, d), of every prompt, (d, d, count)."""
-    g = tasks.wishart(generator, (count,), config.context_length, config.dimension) / config.context_length
+    g = (
+        tasks.wishart(generator, (count,), config.context_length, config.dimension)
+        / config.context_length
+    )
     return {"gram": np.ascontiguousarray(np.moveaxis(g, 0, -1))}
 
 
 def draw_gram_and_query(config: Config, generator: np.random.Generator, count: int) -> Arrays:
-    """Return the statistics of prompts that determine the output of linear layers, sampled without the tokens z_i.
+    """Return the statistics of prompts that determine the output of linear layers, sampled without
+    the tokens z_i.
 
-    gram : (1/n) sum_i z_i z_i', (d + 1, d + 1, count); query : the query's column, (d + 1, 1, count); target : the
-    query's true label, (count,)
+    gram : (1/n) sum_i z_i z_i', (d + 1, d + 1, count); query : the query's column, (d + 1, 1,
+    count); target : the query's true label, (count,)
     """
     d, n, root = config.dimension, config.context_length, covariance_root(config)
     g = root @ tasks.wishart(generator, (count,), n, d) @ root / n
@@ -185,10 +250,15 @@ def draw_gram_and_query(config: Config, generator: np.random.Generator, count: i
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """Return the mean squared error of every run, by the first config's gradient estimator, (runs,)."""
+    """Return the mean squared error of every run, by the first config's gradient estimator,
+    (runs,).
+    """
     g, first = batch["gram"], configs[0]
     if first.gradient_estimator == SAMPLED:
-        trained = {name: torch.from_numpy(entries).to(g.device) for name, entries in trained_entries(first).items()}
+        trained = {
+            name: torch.from_numpy(entries).to(g.device)
+            for name, entries in trained_entries(first).items()
+        }
         # Detached entries have no gradient.
         params = {name: torch.where(trained[name], w, w.detach()) for name, w in params.items()}
         return gram_losses.sampled_loss(params, batch)
@@ -204,7 +274,9 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """L-BFGS, or Adam with a learning rate that halves; a positive `clip` bounds the gradient of each matrix."""
+    """L-BFGS, or Adam with a learning rate that halves; a positive `clip` bounds the gradient of
+    each matrix.
+    """
     first, rates = configs[0], [c.learning_rate for c in configs]
     if first.method == "lbfgs":
         return lbfgs(rates, first.history)
@@ -212,7 +284,10 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
 
     def clipped(gradients: Params) -> Params:
         norms = {name: torch.linalg.matrix_norm(g, keepdim=True) for name, g in gradients.items()}
-        return {name: g * (first.clip / norms[name].clamp(min=first.clip)) for name, g in gradients.items()}
+        return {
+            name: g * (first.clip / norms[name].clamp(min=first.clip))
+            for name, g in gradients.items()
+        }
 
     return on_changed_gradients(inner, clipped) if first.clip else inner
 

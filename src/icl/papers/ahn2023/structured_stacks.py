@@ -1,7 +1,8 @@
-"""Stacks with the structure that theory predicts, A_l = a_l Sigma^-1 and P_l = b_l I, and their least loss.
+"""Stacks with the structure that theory predicts, A_l = a_l Sigma^-1 and P_l = b_l I, and their
+least loss.
 
-In whitened coordinates all matrices are multiples of I, and the loss depends on 2 L - 1 scalars and the eigenvalues of
-the Gram matrices (Ahn et al. 2023, theorems 3 and 4).
+In whitened coordinates all matrices are multiples of I, and the loss depends on 2 L - 1 scalars and
+the eigenvalues of the Gram matrices (Ahn et al. 2023, theorems 3 and 4).
 """
 
 from typing import NamedTuple
@@ -24,7 +25,9 @@ class Structured(NamedTuple):
     def blocks(self, dimension: int) -> Whitened:
         """Return the stack as weights, (L, d, d) each."""
         eye, b = np.eye(dimension), np.append(self.b, 0.0)
-        return Whitened(*(torch.from_numpy(scalars[:, None, None] * eye) for scalars in (b, self.a)))
+        return Whitened(
+            *(torch.from_numpy(scalars[:, None, None] * eye) for scalars in (b, self.a))
+        )
 
 
 def spectra(config: Config, count: int) -> np.ndarray:
@@ -36,7 +39,8 @@ def spectra(config: Config, count: int) -> np.ndarray:
 def structured_loss(stack: Structured, g: np.ndarray) -> tuple[float, Structured]:
     """E sum u^2 over eigenvalues g of the Gram matrix, and its derivatives.
 
-    In the eigenbasis of G everything is diagonal: u <- u (1 + a g s^2), s <- s (1 + a b g s^2), from u = s = 1.
+    In the eigenbasis of G everything is diagonal: u <- u (1 + a g s^2), s <- s (1 + a b g s^2),
+    from u = s = 1.
     """
     u, s, states = np.ones_like(g), np.ones_like(g), []
     b = np.append(stack.b, 0.0)
@@ -56,7 +60,8 @@ def structured_loss(stack: Structured, g: np.ndarray) -> tuple[float, Structured
 
 
 def least_from(start: Structured, g: np.ndarray, *, moves: bool = True) -> Structured:
-    """Return the structured stack of least loss over the spectra g, by L-BFGS on the log loss from `start`.
+    """Return the structured stack of least loss over the spectra g, by L-BFGS on the log loss from
+    `start`.
 
     Without `moves` b stays 0.
     """
@@ -72,10 +77,13 @@ def least_from(start: Structured, g: np.ndarray, *, moves: bool = True) -> Struc
         return np.log(value), np.concatenate(slope)[: len(x)] / value
 
     packed = np.concatenate(start if moves else start[:1])
-    return unpacked(minimize(objective, packed, jac=True, method="L-BFGS-B", options={"maxiter": 500}).x)
+    return unpacked(
+        minimize(objective, packed, jac=True, method="L-BFGS-B", options={"maxiter": 500}).x
+    )
 
 
-# Starts of the search: the scalars of the authors' heat maps for three layers, and extrapolations of them.
+# Starts of the search: the scalars of the authors' heat maps for three layers, and extrapolations
+# of them.
 STARTS = {
     2: [Structured(np.array([-0.5, -3.4]), np.array([0.86]))],
     3: [Structured(np.array([-0.38, -2.40, -9.56]), np.array([0.904, 0.566]))],
@@ -88,11 +96,16 @@ STARTS = {
 
 def best_sparse(layers: int, g: np.ndarray) -> Structured:
     """Return the stack of least loss with P = 0."""
-    return least_from(Structured(-np.geomspace(0.5, 1.5, layers), np.zeros(layers - 1)), g, moves=False)
+    return least_from(
+        Structured(-np.geomspace(0.5, 1.5, layers), np.zeros(layers - 1)), g, moves=False
+    )
 
 
 def best_relaxed(layers: int, g: np.ndarray) -> Structured:
     """Return the stack of least loss with P, the best one over the starts of the search."""
     if layers == 1:
         return best_sparse(1, g)
-    return min((least_from(start, g) for start in STARTS[layers]), key=lambda stack: structured_loss(stack, g)[0])
+    return min(
+        (least_from(start, g) for start in STARTS[layers]),
+        key=lambda stack: structured_loss(stack, g)[0],
+    )

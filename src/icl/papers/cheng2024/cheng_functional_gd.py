@@ -1,4 +1,6 @@
-"""A trained layer of kernel attention against one functional gradient step, and many steps against Bayes."""
+"""A trained layer of kernel attention against one functional gradient step, and many steps
+against Bayes.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -6,7 +8,20 @@ import numpy as np
 
 from icl.core.lazy import torch
 from icl.drawing import house
-from icl.figure import Axes, Figure, Picture, Rows, Runs, Sweep, Table, Trained, grid, join, plotting, rows
+from icl.figure import (
+    Axes,
+    Figure,
+    Picture,
+    Rows,
+    Runs,
+    Sweep,
+    Table,
+    Trained,
+    grid,
+    join,
+    plotting,
+    rows,
+)
 from icl.models.optimisers import Params
 from icl.papers.cheng2024 import kernel_attention as model
 from icl.papers.cheng2024 import prompts as tasks
@@ -16,7 +31,8 @@ from icl.papers.cheng2024.trainings import KERNELS
 
 # The trainings of a seed take two CPU seconds, so that there are more than in the other figures.
 SEEDS = trainings.SEEDS | {"laptop": range(10, 20)}
-# Steps, eta and the steps after which eta halves; the reduced scales were chosen on the seeds 100 and 101.
+# Steps, eta and the steps after which eta halves; the reduced scales were chosen on the seeds 100
+# and 101.
 TRAININGS = {
     "normalised": {"paper": (40000, 0.1, 0), "laptop": (650, 16.0, 90), "smoke": (10, 16.0, 0)},
     "adam": {"paper": (40000, 0.01, 5000), "laptop": (450, 0.15, 60), "smoke": (10, 0.15, 0)},
@@ -24,7 +40,8 @@ TRAININGS = {
 PROMPTS = {"paper": 4000, "laptop": 500, "smoke": 10}
 TESTED = {"paper": 30000, "laptop": 2000, "smoke": 20}
 DRAWN = 10
-# Labels and context lengths of the exact part: kernels that are covariances, with fewer examples than their rank.
+# Labels and context lengths of the exact part: kernels that are covariances, with fewer examples
+# than their rank.
 CONVERGING = {"linear": 3, "exp": 6, "half_exp": 6, "comb": 6}
 CONTEXTS, DEPTH = 100, 400
 
@@ -50,7 +67,9 @@ SHOWN = {"loss": "log loss", "answers": "relative difference", "metric": "anisot
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """Return the layer against its nearest step over training, the best step, and the steps towards Bayes."""
+    """Return the layer against its nearest step over training, the best step, and the steps
+    towards Bayes.
+    """
     seeds, _ = trainings.seeds_and_prompts(runs)
     best, parts = trainings.final_losses({"best": runs["cheng_best_step"]}), list(towards_bayes())
     for optimiser in TRAININGS:
@@ -62,8 +81,16 @@ def measure(runs: Trained, scale: str) -> Rows:
                 parts.append(rows(observable, seeds, of_seeds, x=x, panel=panel, series=series))
             if optimiser == "normalised":
                 loss, difference, _ = values[:, -1].T
-                parts.append(rows(f"difference from a functional step, {setting.kernel}", seeds, difference))
-                parts.append(rows(f"log loss over the best step's, {setting.kernel}", seeds, loss - best[setting]))
+                parts.append(
+                    rows(f"difference from a functional step, {setting.kernel}", seeds, difference)
+                )
+                parts.append(
+                    rows(
+                        f"log loss over the best step's, {setting.kernel}",
+                        seeds,
+                        loss - best[setting],
+                    )
+                )
     for setting, least in best.items():
         series = f"{setting.kernel} best step"
         parts.append(rows("log loss", seeds, least, x=[[0], [1]], panel="loss", series=series))
@@ -97,7 +124,9 @@ def anisotropy(matrix: np.ndarray) -> float:
 
 
 def nearest_step(weights: Params, config: Config) -> Params:
-    """Return the functional gradient step nearest to a layer: B'C = s I with s = tr(B'C) / d, and the same r."""
+    """Return the functional gradient step nearest to a layer: B'C = s I with s = tr(B'C) / d,
+    and the same r.
+    """
     identity = torch.eye(config.dimension, dtype=torch.float64)[None, None]
     scale = float(np.trace(metric(weights, config))) / config.dimension
     return weights | {"key": scale * identity, "query": identity}
@@ -110,15 +139,23 @@ def towards_bayes() -> Iterator[Rows]:
         errors, ratios = descent_errors(Config(labels=law, context_length=n))
         bound = ratios ** np.arange(DEPTH + 1)[:, None]
         for series, values in ((law, errors / errors[0]), (f"{law} bound", bound)):
-            yield rows("relative error", None, values.mean(axis=1)[shown], x=shown, panel="bayes", series=series)
+            yield rows(
+                "relative error",
+                None,
+                values.mean(axis=1)[shown],
+                x=shown,
+                panel="bayes",
+                series=series,
+            )
 
 
 def descent_errors(config: Config) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distances of functional gradient descent from f* = k' K^-1 y and the bound on their ratios.
+    """Return the distances of functional gradient descent from f* = k' K^-1 y and the bound on
+    their ratios.
 
-    Descent uses the kernel of the labels and r = n / (2 lambda_max). Distances are |f_L - f*| = (u' K^-1 u)^(1/2) in
-    the kernel's function space, with u = y - f_L(x), for L = 0 ... DEPTH: (DEPTH + 1, contexts). The bound on the ratio
-    of successive ones is 1 - r lambda_min / n: (contexts,).
+    Descent uses the kernel of the labels and r = n / (2 lambda_max). Distances are |f_L - f*| = (u'
+    K^-1 u)^(1/2) in the kernel's function space, with u = y - f_L(x), for L = 0 ... DEPTH: (DEPTH +
+    1, contexts). The bound on the ratio of successive ones is 1 - r lambda_min / n: (contexts,).
     """
     prompts = model.prompts_of(config, "convergence", 0, CONTEXTS)
     inputs, residuals = prompts.inputs[:, :-1], prompts.labels[:, :-1]
@@ -126,7 +163,9 @@ def descent_errors(config: Config) -> tuple[np.ndarray, np.ndarray]:
     values, vectors = np.linalg.eigh(matrix)
     share, distances = 1 / (2 * values[:, -1]), []  # r / n
     for _ in range(DEPTH + 1):
-        distances.append(np.sqrt(np.sum(np.einsum("cij,ci->cj", vectors, residuals) ** 2 / values, axis=-1)))
+        distances.append(
+            np.sqrt(np.sum(np.einsum("cij,ci->cj", vectors, residuals) ** 2 / values, axis=-1))
+        )
         residuals = residuals - share[:, None] * np.einsum("cij,cj->ci", matrix, residuals)
     return np.array(distances), 1 - share * values[:, 0]
 
@@ -140,7 +179,11 @@ LABELS = {
 AXES = {
     "loss": ("Share of the training", "log(test loss)", "squares: best step of two scalars"),
     "answers": ("Share of the training", "Relative difference", "from the nearest functional step"),
-    "metric": ("Share of the training", r"$\|B^\top C-cI\|/\|B^\top C\|$", "distance from a multiple of $I$"),
+    "metric": (
+        "Share of the training",
+        r"$\|B^\top C-cI\|/\|B^\top C\|$",
+        "distance from a multiple of $I$",
+    ),
     "bayes": ("Functional gradient steps $L$", "Relative distance to Bayes", "pale: the bound"),
 }
 
@@ -152,11 +195,18 @@ def draw(table: Table) -> Picture:
     picture, axes_of = house.panels(list(AXES), 2, title, (440, 260))
     for panel, observable in SHOWN.items():
         curves_and_pale(
-            axes_of[panel], table, dict(zip(KERNELS, KERNELS, strict=True)), observable, " normalised", " adam"
+            axes_of[panel],
+            table,
+            dict(zip(KERNELS, KERNELS, strict=True)),
+            observable,
+            " normalised",
+            " adam",
         )
     for style in house.styles({f"{kernel} best step": "" for kernel in KERNELS}):
         least = table.curve("loss", style.series, "log loss").iloc[-1]
-        axes_of["loss"].plot(least["x"], least["value"], "s", color=style.colour, clip_on=False, gid=style.series)
+        axes_of["loss"].plot(
+            least["x"], least["value"], "s", color=style.colour, clip_on=False, gid=style.series
+        )
     curves_and_pale(axes_of["bayes"], table, LABELS, "relative error", "", " bound")
     axes_of["answers"].set(yscale="log")
     axes_of["bayes"].set(xscale="log", yscale="log", ylim=(1e-3, 1.5))
@@ -170,13 +220,20 @@ def draw(table: Table) -> Picture:
     return picture
 
 
-def curves_and_pale(axes: Axes, table: Table, labels: Mapping[str, str], observable: str, kind: str, pale: str) -> None:
+def curves_and_pale(
+    axes: Axes, table: Table, labels: Mapping[str, str], observable: str, kind: str, pale: str
+) -> None:
     """Draw the series of two kinds, the second one pale, without labels."""
     for style in house.styles(labels):
         variant = style._replace(series=f"{style.series}{pale}", label="")
         plotting.curves(axes, table, [variant], observable, linewidth=1, alpha=0.5)
         plotting.curves(
-            axes, table, [style._replace(series=f"{style.series}{kind}")], observable, band=plotting.pale, **house.LINE
+            axes,
+            table,
+            [style._replace(series=f"{style.series}{kind}")],
+            observable,
+            band=plotting.pale,
+            **house.LINE,
         )
 
 

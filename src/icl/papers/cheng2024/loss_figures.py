@@ -9,7 +9,21 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from icl.drawing import house
-from icl.figure import Axes, Figure, Picture, Rows, Style, Sweep, Table, Trained, curves, facts, join, plotting, rows
+from icl.figure import (
+    Axes,
+    Figure,
+    Picture,
+    Rows,
+    Style,
+    Sweep,
+    Table,
+    Trained,
+    curves,
+    facts,
+    join,
+    plotting,
+    rows,
+)
 from icl.papers.cheng2024 import trainings
 from icl.papers.cheng2024.trainings import DEPTHS, KERNELS, LAWS, LENGTHS, Losses, Setting
 
@@ -22,7 +36,11 @@ ORDERS = {
     "linear": ("linear", "softmax", "exp", "relu"),
 }
 # The gaps between neighbours of the first order, as observables.
-PAIRS = ("log loss of exp over softmax", "log loss of relu over exp", "log loss of linear over relu")
+PAIRS = (
+    "log loss of exp over softmax",
+    "log loss of relu over exp",
+    "log loss of linear over relu",
+)
 MATCHED = {"linear": "linear", "relu": "relu", "half_exp": "exp"}
 # Observable -> labels and single heads with which two heads are compared at L = 3, n = 14.
 GAINS = {
@@ -33,7 +51,9 @@ GAINS = {
 EVERY_LENGTH = (2, 4, 6, 8, 10, 12, 14)
 """The context lengths of the Bayes line, which include all others."""
 Panels = dict[str, tuple[str, Sequence[int], Sequence[int]]]
-"""Panel -> the kernel of the labels, the depths and the context lengths, of which one is x and the other is fixed."""
+"""Panel -> the kernel of the labels, the depths and the context lengths, of which one is x and
+the other is fixed.
+"""
 OVER_LENGTH: Panels = {f"{law}, L = 3": (law, (3,), EVERY_LENGTH) for law in LAWS}
 OVER_DEPTH: Panels = {f"{law}, n = {n}": (law, DEPTHS, (n,)) for n in (14, 6) for law in LAWS}
 OF_KERNELS: Panels = OVER_LENGTH | OVER_DEPTH
@@ -41,31 +61,53 @@ OF_HEADS: Panels = {law: (law, DEPTHS, (14,)) for law in ("linear", "half_exp", 
 
 
 def sweeps_of_kernels(scale: str) -> list[Sweep]:
-    """Return transformers and the scalar oracle: every nonlinearity on every label kernel over depth and length."""
-    trained = [sweep for kernels in trainings.SHORT for sweep in trainings.over_length_and_depth(kernels, scale)]
+    """Return transformers and the scalar oracle: every nonlinearity on every label kernel over
+    depth and length.
+    """
+    trained = [
+        sweep
+        for kernels in trainings.SHORT
+        for sweep in trainings.over_length_and_depth(kernels, scale)
+    ]
     return [
         *trained,
-        *trainings.oracles("by_length", scale, labels=LAWS, layers=(3,), context_length=LENGTHS[:-1]),
-        *trainings.oracles("by_depth_at_14", scale, labels=(*LAWS, "exp"), layers=DEPTHS, context_length=(14,)),
+        *trainings.oracles(
+            "by_length", scale, labels=LAWS, layers=(3,), context_length=LENGTHS[:-1]
+        ),
+        *trainings.oracles(
+            "by_depth_at_14", scale, labels=(*LAWS, "exp"), layers=DEPTHS, context_length=(14,)
+        ),
         *trainings.oracles("by_depth_at_6", scale, labels=LAWS, layers=(1, 5), context_length=(6,)),
     ]
 
 
 def sweeps_of_heads(scale: str) -> list[Sweep]:
-    """Return transformers with one head, shared with cheng_kernels except on mixed labels, and with two heads."""
+    """Return transformers with one head, shared with cheng_kernels except on mixed labels, and
+    with two heads.
+    """
     sizes = {"layers": DEPTHS, "context_length": (14,)}
     return [
         *trainings.over_length_and_depth(("linear", "relu", "exp"), scale),
-        trainings.transformers("one_head", scale, kernel=("linear", "exp"), labels=("comb",), **sizes),
-        trainings.transformers("two_heads", scale, kernel=("linear_exp",), labels=tuple(OF_HEADS), **sizes),
+        trainings.transformers(
+            "one_head", scale, kernel=("linear", "exp"), labels=("comb",), **sizes
+        ),
+        trainings.transformers(
+            "two_heads", scale, kernel=("linear_exp",), labels=tuple(OF_HEADS), **sizes
+        ),
     ]
 
 
 def measure_kernels(runs: Trained, scale: str) -> Rows:
-    """Log losses of transformers, oracle and Bayes, the values that the claims bound, and counts of trainings."""
+    """Log losses of transformers, oracle and Bayes, the values that the claims bound, and counts
+    of trainings.
+    """
     seeds, count = trainings.seeds_and_prompts(runs)
-    finished = trainings.final_losses({name: each for name, each in runs.items() if "oracle" not in name})
-    oracle = trainings.oracle_losses({name: each for name, each in runs.items() if "oracle" in name}, scale)
+    finished = trainings.final_losses(
+        {name: each for name, each in runs.items() if "oracle" not in name}
+    )
+    oracle = trainings.oracle_losses(
+        {name: each for name, each in runs.items() if "oracle" in name}, scale
+    )
     trained = trainings.diverged_as_untrained(finished, seeds, count)
     # The trainings of every seed: all, those that diverged, and those that ended behind the oracle
     diverged = np.isnan(list(finished.values())).sum(axis=0)
@@ -88,7 +130,10 @@ def measure_heads(runs: Trained, scale: str) -> Rows:
     kernels = [style.series for style in STYLES_OF_HEADS]
     parts = [*log_losses(losses, OF_HEADS, kernels, seeds), *bayes_losses(OF_HEADS, seeds, count)]
     for name, pairs in GAINS.items():
-        gains = [losses[Setting(law, one, 3, 14)] - losses[Setting(law, "linear_exp", 3, 14)] for law, one in pairs]
+        gains = [
+            losses[Setting(law, one, 3, 14)] - losses[Setting(law, "linear_exp", 3, 14)]
+            for law, one in pairs
+        ]
         parts.append(rows(name, seeds, np.min(gains, axis=0)))
     return join(parts)
 
@@ -99,15 +144,29 @@ def log_losses(
     """Log losses of each kernel wherever it was trained; the series are "<kernel><kind>"."""
     for panel, (law, depths, lengths) in panels.items():
         for kernel in kernels:
-            settings = [s for depth in depths for n in lengths if (s := Setting(law, kernel, depth, n)) in losses]
+            settings = [
+                s
+                for depth in depths
+                for n in lengths
+                if (s := Setting(law, kernel, depth, n)) in losses
+            ]
             x = [[s.context_length if len(lengths) > 1 else s.layers] for s in settings]
-            yield rows("log loss", seeds, [losses[s] for s in settings], x=x, panel=panel, series=kernel + kind)
+            yield rows(
+                "log loss",
+                seeds,
+                [losses[s] for s in settings],
+                x=x,
+                panel=panel,
+                series=kernel + kind,
+            )
 
 
 def bayes_losses(panels: Panels, seeds: list[int], count: int) -> Iterator[Rows]:
     """Yield the log losses of Bayes, without and with the published code's jitters."""
     for panel, (law, depths, lengths) in panels.items():
-        losses = np.array([[trainings.bayes(law, n, seed, count) for seed in seeds] for n in lengths])
+        losses = np.array(
+            [[trainings.bayes(law, n, seed, count) for seed in seeds] for n in lengths]
+        )
         x = np.array(lengths if len(lengths) > 1 else depths)[:, None]
         for index, series in enumerate(("bayes", "jittered bayes")):
             yield rows("log loss", seeds, losses[..., index], x=x, panel=panel, series=series)
@@ -118,8 +177,14 @@ def bounded(trained: Losses, finished: Losses, oracle: Losses) -> dict[str, np.n
 
     trained, finished : losses of transformers, with diverged trainings as untrained and as NaN
     """
-    ordered = {law: [Setting(law, kernel, 3, 14) for kernel in order] for law, order in ORDERS.items()}
-    matched = [[Setting(law, h, depth, n) for depth in DEPTHS] for law, h in MATCHED.items() for n in (14, 6)]
+    ordered = {
+        law: [Setting(law, kernel, 3, 14) for kernel in order] for law, order in ORDERS.items()
+    }
+    matched = [
+        [Setting(law, h, depth, n) for depth in DEPTHS]
+        for law, h in MATCHED.items()
+        for n in (14, 6)
+    ]
     shallow, deep = (Setting("half_exp", "linear", depth, 14) for depth in (1, 5))
     rises = np.diff([[trained[setting] for setting in path] for path in matched], axis=1)
     values = {
@@ -129,7 +194,9 @@ def bounded(trained: Losses, finished: Losses, oracle: Losses) -> dict[str, np.n
     for law, settings in ordered.items():
         gaps = np.diff([trained[setting] for setting in settings], axis=0)
         values[f"least gap of the order, {law} labels"] = gaps.min(axis=0)
-    gaps = np.diff([oracle[setting._replace(labels="exp")] for setting in ordered["half_exp"]], axis=0)
+    gaps = np.diff(
+        [oracle[setting._replace(labels="exp")] for setting in ordered["half_exp"]], axis=0
+    )
     values |= {f"{pair}, exp labels": gap for pair, gap in zip(PAIRS, gaps, strict=True)}
     conditions = {f"order on {law} labels": settings for law, settings in ordered.items()}
     conditions |= {"matched nonlinearity": [setting for path in matched for setting in path]}
@@ -141,22 +208,26 @@ def bounded(trained: Losses, finished: Losses, oracle: Losses) -> dict[str, np.n
 
 def not_converged(finished: Losses, oracle: Losses, settings: Iterable[Setting]) -> np.ndarray:
     """Return the number of trainings that diverged or ended behind the oracle, (seeds,)."""
-    return np.sum([~(finished[setting] <= oracle[setting] + BEHIND) for setting in settings], axis=0)
+    return np.sum(
+        [~(finished[setting] <= oracle[setting] + BEHIND) for setting in settings], axis=0
+    )
 
 
 STYLES = house.styles(dict(zip(KERNELS, KERNELS, strict=True)), markers=True)
 ORACLES = [style._replace(series=f"{style.series} oracle", marker="") for style in STYLES]
 BAYES = Style("bayes", "Bayes", "k", line="-")
 JITTERED = Style("jittered bayes", "floor of the code's jitter", "0.45", line=":")
-STYLES_OF_HEADS = house.styles({"linear": "linear", "exp": "exp", "linear_exp": "two heads"}, markers=True)
+STYLES_OF_HEADS = house.styles(
+    {"linear": "linear", "exp": "exp", "linear_exp": "two heads"}, markers=True
+)
 TITLES = {
     "linear": r"$\langle u,v\rangle$",
     "relu": r"$\max(0,\langle u,v\rangle)$",
     "half_exp": r"$e^{\langle u,v\rangle/2}$",
     "comb": r"$e^{\langle u_{12},v_{12}\rangle/2}+\langle u_{34},v_{34}\rangle$",
 }
-# From n = d on linear labels are known exactly, and the axis ends above that floor. On exponential labels some
-# trainings of linear attention have losses of several hundred.
+# From n = d on linear labels are known exactly, and the axis ends above that floor. On exponential
+# labels some trainings of linear attention have losses of several hundred.
 LIMITS = dict.fromkeys(("half_exp", "half_exp, L = 3", "half_exp, n = 14"), (-2.3, 0.8)) | {
     "half_exp, n = 6": (-1.3, 0.8),
     "linear, L = 3": (-8.5, 0.6),
@@ -172,14 +243,25 @@ def draw_kernels(table: Table) -> Picture:
     picture, axes_of = house.panels(list(OF_KERNELS), 3, title, (330, 260))
     for panel, axes in axes_of.items():
         law, fixed = panel.split(", ")
-        plotting.curves(axes, table, (JITTERED, BAYES) if law == "linear" else (BAYES,), "log loss", linewidth=1.5)
+        plotting.curves(
+            axes,
+            table,
+            (JITTERED, BAYES) if law == "linear" else (BAYES,),
+            "log loss",
+            linewidth=1.5,
+        )
         plotting.curves(axes, table, ORACLES, "log loss", linewidth=1, alpha=0.5)
-        plotting.curves(axes, table, STYLES, "log loss", band=plotting.pale, markersize=5, linewidth=1.5)
-        x, ticks = ("Context length", EVERY_LENGTH) if panel in OVER_LENGTH else ("Layer depth", DEPTHS)
+        plotting.curves(
+            axes, table, STYLES, "log loss", band=plotting.pale, markersize=5, linewidth=1.5
+        )
+        x, ticks = (
+            ("Context length", EVERY_LENGTH) if panel in OVER_LENGTH else ("Layer depth", DEPTHS)
+        )
         frame(axes, panel, x, ticks, f"labels {TITLES[law]}, ${fixed.replace(' ', '')}$")
     numbers = table.runs[table.runs["panel"] == "trainings"].groupby("series")["value"].sum()
     counted = (
-        f"{numbers['diverged']:.0f} of {numbers['all']:.0f} trainings diverged and count as untrained; "
+        f"{numbers['diverged']:.0f} of {numbers['all']:.0f} trainings diverged and count as "
+        f"untrained; "
         f"{numbers['behind']:.0f} ended more than {BEHIND} above the scalar oracle in log loss"
     )
     house.legend(picture, [*STYLES, BAYES, JITTERED], title=f"Pale: scalar oracle. {counted}")
@@ -194,7 +276,15 @@ def draw_heads(table: Table) -> Picture:
     # The other two Bayes lines are far below every curve.
     plotting.curves(axes_of["half_exp"], table, [BAYES], "log loss", linewidth=1.5)
     for law, axes in axes_of.items():
-        plotting.curves(axes, table, STYLES_OF_HEADS, "log loss", band=plotting.pale, markersize=5, linewidth=1.5)
+        plotting.curves(
+            axes,
+            table,
+            STYLES_OF_HEADS,
+            "log loss",
+            band=plotting.pale,
+            markersize=5,
+            linewidth=1.5,
+        )
         frame(axes, law, "Layer depth", DEPTHS, f"labels {TITLES[law]}, $n=14$")
     house.legend(picture, [*STYLES_OF_HEADS, BAYES])
     return picture

@@ -1,12 +1,15 @@
-"""Prompts of in-context regression on nonlinear functions: labels from a Gaussian process on the unit sphere.
+"""Prompts of in-context regression on nonlinear functions: labels from a Gaussian process on the
+unit sphere.
 
     xi_i uniform on the unit sphere of R^d,   y ~ N(0, K),  K_ij = k(xi_i, xi_j),   and a model sees x_i = U D xi_i
 
-(Cheng, Chen and Sra 2024, experiments). Where K is not positive semidefinite, as for relu, it is replaced by |K|, which
-has the absolute eigenvalues of K; the Bayes optimum is then that of the modified process. The order of random draws
-does not depend on the kernel of the labels, so kernels are compared on equal inputs.
+(Cheng, Chen and Sra 2024, experiments). Where K is not positive semidefinite, as for relu, it is
+replaced by |K|, which has the absolute eigenvalues of K; the Bayes optimum is then that of the
+modified process. The order of random draws does not depend on the kernel of the labels, so kernels
+are compared on equal inputs.
 
-Shapes: leading axes (prompts, ...) are free; inputs (..., n + 1, d) and labels (..., n + 1) hold the query last.
+Shapes: leading axes (prompts, ...) are free; inputs (..., n + 1, d) and labels (..., n + 1) hold
+the query last.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,11 +56,14 @@ linear : <u, v>
 relu : max(0, <u, v>), which is not a covariance
 exp : exp <u, v>, as quoted in a summary of the paper
 half_exp : exp(<u, v> / 2), as in the published code
-comb : exp(<u_12, v_12> / 2) + <u_34, v_34>, as in the published code; further coordinates do not enter
+comb : exp(<u_12, v_12> / 2) + <u_34, v_34>, as in the published code; further coordinates do not
+    enter
 """
 
 
-def draw(generator: np.random.Generator, law: str, count: int, context_length: int, dimension: int) -> Prompts:
+def draw(
+    generator: np.random.Generator, law: str, count: int, context_length: int, dimension: int
+) -> Prompts:
     """`count` prompts whose labels are a Gaussian process with the kernel of that name."""
     normal = generator.standard_normal((count, context_length + 1, dimension))
     inputs = normal / np.linalg.norm(normal, axis=-1, keepdims=True)
@@ -69,8 +75,12 @@ def draw(generator: np.random.Generator, law: str, count: int, context_length: i
     return Prompts(inputs, labels[..., 0], covariance)
 
 
-def _gaussian(matrix: np.ndarray, noise: np.ndarray, *, is_definite: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return |K| and R noise with R R' = |K|: from Cholesky's factor of a definite K, else from eigenvectors."""
+def _gaussian(
+    matrix: np.ndarray, noise: np.ndarray, *, is_definite: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return |K| and R noise with R R' = |K|: from Cholesky's factor of a definite K, else from
+    eigenvectors.
+    """
     if is_definite:
         # In few dimensions rounding makes K singular.
         with suppress(np.linalg.LinAlgError):
@@ -83,8 +93,9 @@ def _gaussian(matrix: np.ndarray, noise: np.ndarray, *, is_definite: bool) -> tu
 def bayes_error(covariance: np.ndarray) -> np.ndarray:
     """Return the query's variance given the examples, S_qq - S_qx S_xx^+ S_xq, clipped at 0, (...).
 
-    This is the expected squared error of the best prediction for these inputs. The pseudo-inverse omits directions
-    without variance (n > d labels that are linear in d weights), so it needs no jitter.
+    This is the expected squared error of the best prediction for these inputs. The pseudo-inverse
+    omits directions without variance (n > d labels that are linear in d weights), so it needs no
+    jitter.
     """
     towards = covariance[..., :-1, -1:]
     weights = np.linalg.pinv(covariance[..., :-1, :-1], rcond=NEGLIGIBLE, hermitian=True) @ towards
@@ -92,7 +103,9 @@ def bayes_error(covariance: np.ndarray) -> np.ndarray:
 
 
 def jittered_error(covariance: np.ndarray, of_data: float, of_predictor: float) -> np.ndarray:
-    """Return expected squared errors of S_qx (S_xx + of_predictor I)^-1 y for labels ~ N(0, S + of_data I), (...)."""
+    """Return expected squared errors of S_qx (S_xx + of_predictor I)^-1 y for labels ~ N(0, S +
+    of_data I), (...).
+    """
     identity = np.eye(covariance.shape[-1])
     drawn, assumed = covariance + of_data * identity, covariance + of_predictor * identity
     weights = np.linalg.solve(assumed[..., :-1, :-1], assumed[..., :-1, -1:])[..., 0]

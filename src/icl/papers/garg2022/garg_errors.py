@@ -1,4 +1,5 @@
-"""Errors of GPT-2 and three baselines: as in training, under six shifts, and at five scales (Garg et al., pages 11-15).
+"""Errors of GPT-2 and three baselines: as in training, under six shifts, and at five scales (Garg
+et al., pages 11-15).
 
 garg_linear : prompts as in training, on page 11 of the talk
 garg_shifts : six distribution shifts between training and test, on page 14
@@ -11,17 +12,46 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from icl.drawing import darkgrid
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, facts, plotting, rows
+from icl.figure import (
+    Axis,
+    Figure,
+    Picture,
+    Rows,
+    Runs,
+    Style,
+    Table,
+    Trained,
+    facts,
+    plotting,
+    rows,
+)
 from icl.models import linear_attention_theory as theory
 from icl.papers.garg2022 import shifts
 from icl.papers.garg2022.baselines import LEAST_SQUARES, NEIGHBOURS
-from icl.papers.garg2022.evaluation import ERROR, TRANSFORMER, dimension, error_table, squared_errors, sweeps
-from icl.papers.garg2022.panels import ALL, WIDE_MARGINS, captions, draw_curves, legend_box, panels, six_panels
+from icl.papers.garg2022.evaluation import (
+    ERROR,
+    TRANSFORMER,
+    dimension,
+    error_table,
+    squared_errors,
+    sweeps,
+)
+from icl.papers.garg2022.panels import (
+    ALL,
+    WIDE_MARGINS,
+    captions,
+    draw_curves,
+    legend_box,
+    panels,
+    six_panels,
+)
 from icl.tasks import linear_regression as tasks
 
 
 def measure_linear(runs: Trained, scale: str) -> Rows:
-    """Errors on prompts as in training, the transformer's excess over least squares on them, and its last error."""
+    """Errors on prompts as in training, the transformer's excess over least squares on them, and
+    its last error.
+    """
     trained = runs["garg"]
     errors = squared_errors(trained, shifts.questions(trained, "clean", shifts.clean))
     ours, exact = (errors[name].mean(axis=1) for name in (TRANSFORMER, LEAST_SQUARES))
@@ -45,7 +75,9 @@ def draw_linear(table: Table) -> Picture:
 def measure_shifts(runs: Trained, scale: str) -> Rows:
     """Errors under every shift, and the values that the claims bound."""
     trained = runs["garg"]
-    shifted = {panel: shifts.questions(trained, panel, shift) for panel, shift in shifts.SHIFTS.items()}
+    shifted = {
+        panel: shifts.questions(trained, panel, shift) for panel, shift in shifts.SHIFTS.items()
+    }
     errors = {panel: squared_errors(trained, questions) for panel, questions in shifted.items()}
     ours, exact, near = (
         {panel: of_panel[name].mean(axis=1) for panel, of_panel in errors.items()}
@@ -58,21 +90,32 @@ def measure_shifts(runs: Trained, scale: str) -> Rows:
     over_exact = {panel: ours[panel] - exact[panel] for panel in errors}
     skewed, noisy, subspace = ours["skewed"], ours["noisy"], ours["subspace"]
     bounded = {
-        "largest |error - 1| for orthogonal queries": np.abs(ours["orthogonal"] / of_zero - 1)[:, 1:].max(axis=1),
+        "largest |error - 1| for orthogonal queries": np.abs(ours["orthogonal"] / of_zero - 1)[
+            :, 1:
+        ].max(axis=1),
         "largest error for queries that repeat an example": ours["match"][:, 1:].max(axis=1),
         "largest error in the subspace, k > d/2": subspace[:, d // 2 + 1 :].max(axis=1),
         "largest error in the subspace, k >= d": subspace[:, d:].max(axis=1),
         "largest excess over least squares, one orthant": over_exact["orthants"].max(axis=1),
         "error with 2d examples from one orthant": ours["orthants"][:, 2 * d],
-        "mean excess over least squares, skewed covariance, k >= d": over_exact["skewed"][:, d:].mean(axis=1),
-        "plateau under a skewed covariance above the clean one": (skewed - plain)[:, d:].mean(axis=1),
-        "error with 2d examples, skewed covariance, over that without a shift": skewed[:, 2 * d] / plain[:, 2 * d],
+        "mean excess over least squares, skewed covariance, k >= d": over_exact["skewed"][
+            :, d:
+        ].mean(axis=1),
+        "plateau under a skewed covariance above the clean one": (skewed - plain)[:, d:].mean(
+            axis=1
+        ),
+        "error with 2d examples, skewed covariance, over that without a shift": skewed[:, 2 * d]
+        / plain[:, 2 * d],
         "largest excess over least squares, skewed covariance": over_exact["skewed"].max(axis=1),
         # Without examples both predict 0, or nearly so.
-        "largest excess over 3 nearest neighbours, skewed covariance": (skewed - near["skewed"])[:, 1:].max(axis=1),
+        "largest excess over 3 nearest neighbours, skewed covariance": (skewed - near["skewed"])[
+            :, 1:
+        ].max(axis=1),
         "error under noise with d examples less that with d - 2": noisy[:, d] - noisy[:, d - 2],
         "error under noise with d examples less that with d + 2": noisy[:, d] - noisy[:, d + 2],
-        "error under noise with 2d examples less that of least squares": over_exact["noisy"][:, 2 * d],
+        "error under noise with 2d examples less that of least squares": over_exact["noisy"][
+            :, 2 * d
+        ],
     }
     return error_table(trained, errors, facts(trained.sweep.seeds, bounded))
 
@@ -103,16 +146,26 @@ SCALE_STYLES = [Style(name, name, colour) for name, colour in zip(SCALES, COLOUR
 
 def scaled_errors(runs: Runs, scaled: Callable[[float], shifts.Shift]) -> dict[str, np.ndarray]:
     """Squared errors of the transformer at all scales on prompts that differ only in the factor."""
-    asked = {name: shifts.questions(runs, "scaled", scaled(factor)) for name, factor in SCALES.items()}
-    return {name: squared_errors(runs, questions, [TRANSFORMER])[TRANSFORMER] for name, questions in asked.items()}
+    asked = {
+        name: shifts.questions(runs, "scaled", scaled(factor)) for name, factor in SCALES.items()
+    }
+    return {
+        name: squared_errors(runs, questions, [TRANSFORMER])[TRANSFORMER]
+        for name, questions in asked.items()
+    }
 
 
 def measure_scaling(runs: Trained, scale: str) -> Rows:
     """Errors at all scales of inputs and tasks, and the orders that the claims bound."""
     trained = runs["garg"]
-    exact = squared_errors(trained, shifts.questions(trained, "clean", shifts.clean), [LEAST_SQUARES])
+    exact = squared_errors(
+        trained, shifts.questions(trained, "clean", shifts.clean), [LEAST_SQUARES]
+    )
     errors = {panel: exact | scaled_errors(trained, scaled) for panel, scaled in SCALED.items()}
-    x, w = ({name: errors[panel][name].mean(axis=1)[:, 2 * dimension(trained)] for name in SCALES} for panel in "xw")
+    x, w = (
+        {name: errors[panel][name].mean(axis=1)[:, 2 * dimension(trained)] for name in SCALES}
+        for panel in "xw"
+    )
     others = np.max([x[name] for name in SCALES if name != "3"], axis=0)
     bounded = {
         "error at scale 3 of x less the largest of the others": x["3"] - others,
@@ -131,10 +184,18 @@ def draw_scaling(table: Table) -> Picture:
     edges = plotting.grid_edges("xw", (64, 354, 14, 226), (396, 0))
     figure, found = panels(table, (790, 365), edges, y, named="x", ends=WIDE_MARGINS)
     for axes in found.values():
-        draw_curves(axes, table, [*SCALE_STYLES, Style(LEAST_SQUARES, LEAST_SQUARES, darkgrid.TAN, line="--")])
+        draw_curves(
+            axes,
+            table,
+            [*SCALE_STYLES, Style(LEAST_SQUARES, LEAST_SQUARES, darkgrid.TAN, line="--")],
+        )
     # With the published misspelling.
-    captions(figure, {"x": "(a) scaled $x$, Transformer", "w": "(b) scaled $w$, Transfomer"}, 90, 13)
-    legend_box(found["w"], 10, loc="upper right", title="scale", title_fontsize=11, labelspacing=0.4)
+    captions(
+        figure, {"x": "(a) scaled $x$, Transformer", "w": "(b) scaled $w$, Transfomer"}, 90, 13
+    )
+    legend_box(
+        found["w"], 10, loc="upper right", title="scale", title_fontsize=11, labelspacing=0.4
+    )
     return figure
 
 
@@ -142,10 +203,14 @@ LAYER = "one linear layer, theory"
 
 
 def measure_against_theory(runs: Trained, scale: str) -> Rows:
-    """Errors of the transformer and of least squares on prompts, and those of the layer in closed form."""
+    """Errors of the transformer and of least squares on prompts, and those of the layer in
+    closed form.
+    """
     trained = runs["garg"]
     errors = {
-        panel: squared_errors(trained, shifts.questions(trained, panel, shift), (TRANSFORMER, LEAST_SQUARES))
+        panel: squared_errors(
+            trained, shifts.questions(trained, panel, shift), (TRANSFORMER, LEAST_SQUARES)
+        )
         for panel, shift in shifts.SHIFTS.items()
     }
     errors["scaled"] = scaled_errors(trained, shifts.scaled_inputs)
@@ -153,7 +218,8 @@ def measure_against_theory(runs: Trained, scale: str) -> Rows:
 
 
 def layer_errors(d: int) -> list[Rows]:
-    """Return the layer's errors: x' A (1/k) sum_i y_i x_i with A = Gamma^-1 for N = 2d standard normal examples.
+    """Return the layer's errors: x' A (1/k) sum_i y_i x_i with A = Gamma^-1 for N = 2d standard
+    normal examples.
 
     Every curve starts with no examples, where the layer predicts 0.
     """
@@ -169,9 +235,18 @@ def layer_errors(d: int) -> list[Rows]:
         ("orthogonal", LAYER): np.ones(d - 1),
     }
     for name, c in SCALES.items():
-        errors["scaled", f"{name}, theory"] = theory.gaussian_error(matrix, c**2 * one, k) / d / c**2
+        errors["scaled", f"{name}, theory"] = (
+            theory.gaussian_error(matrix, c**2 * one, k) / d / c**2
+        )
     return [
-        rows(ERROR, None, [1.0, *values], x=np.arange(len(values) + 1) / d, panel=panel, series=series)
+        rows(
+            ERROR,
+            None,
+            [1.0, *values],
+            x=np.arange(len(values) + 1) / d,
+            panel=panel,
+            series=series,
+        )
         for (panel, series), values in errors.items()
     ]
 
@@ -193,13 +268,19 @@ HIGH = dict.fromkeys(("orthants", "skewed"), Axis("squared error", (1e-3, 30), l
 def draw_against_theory(table: Table) -> Picture:
     """Draw six panels: measured curves with bands, and the layer's, dashed."""
     figure, found = six_panels(table, TITLES, HIGH)
-    layers = [Style(f"{style.series}, theory", "", style.colour, line="--") for style in SCALE_STYLES]
+    layers = [
+        Style(f"{style.series}, theory", "", style.colour, line="--") for style in SCALE_STYLES
+    ]
     for name, axes in found.items():
         scaled = name == "scaled"
         draw_curves(axes, table, SCALE_STYLES if scaled else ALL[:2])
-        plotting.curves(axes, table, layers if scaled else [Style(LAYER, LAYER, "k", line="--")], ERROR)
+        plotting.curves(
+            axes, table, layers if scaled else [Style(LAYER, LAYER, "k", line="--")], ERROR
+        )
     legend_box(found["orthogonal"], 9, loc="lower right")
-    legend_box(found["scaled"], 8, loc="lower left", title="scale", title_fontsize=8, labelspacing=0.2)
+    legend_box(
+        found["scaled"], 8, loc="lower left", title="scale", title_fontsize=8, labelspacing=0.2
+    )
     return figure
 
 

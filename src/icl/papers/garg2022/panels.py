@@ -1,4 +1,6 @@
-"""The panels of Garg et al.: squared errors over the number of examples, with bootstrap bands, on a dark grid."""
+"""The panels of Garg et al.: squared errors over the number of examples, with bootstrap bands,
+on a dark grid.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +14,10 @@ from icl.papers.garg2022.evaluation import BAND, ERROR, TRANSFORMER
 
 PUBLISHED_DIMENSION = 20
 COLOURS = (darkgrid.BLUE, darkgrid.ORANGE, darkgrid.GREEN, darkgrid.RED)
-ALL = [Style(n, n, c) for n, c in zip((TRANSFORMER, LEAST_SQUARES, NEIGHBOURS, AVERAGING), COLOURS, strict=True)]
+ALL = [
+    Style(n, n, c)
+    for n, c in zip((TRANSFORMER, LEAST_SQUARES, NEIGHBOURS, AVERAGING), COLOURS, strict=True)
+]
 MULTIPLES = {0: "", 0.25: "$d/4$", 0.5: "$d/2$", 0.75: "$3d/4$", 1: "$d$", 1.5: "$3d/2$", 2: "$2d$"}
 MARGINS, WIDE_MARGINS = (-1, 41.1), (-1.75, 41.75)
 """Ends of the axis over examples, at d = 20: on pages 11 and 14, and on page 15."""
@@ -34,21 +39,26 @@ def panels(
     named: Sequence[str] = (),
     ends: tuple[float, float] = MARGINS,
 ) -> tuple[Picture, dict[str, Axes]]:
-    """Return a figure and its styled panels over the number of examples, each with the error of the prediction 0,
-    dashed.
+    """Return a figure and its styled panels over the number of examples, each with the error of the
+    prediction 0, dashed.
 
     y : panel -> y axis, by default ERROR_AXIS; font : size of labels, ticks are one point smaller
-    named : panels that show the label of y, by default all; ends : of the axis over examples, at d = 20
+    named : panels that show the label of y, by default all; ends : of the axis over examples, at d
+        = 20
     """
     d = dimension_in(table)
     figure, found = plotting.panels(size, edges)
     for name, axes in found.items():
         # Orthogonal queries exist only for fewer examples than dimensions.
         few = name == "orthogonal"
-        x = examples_axis(d, (0, 0.25, 0.5, 0.75) if few else (0, 0.5, 1, 1.5, 2), (-1, 19) if few else ends)
+        x = examples_axis(
+            d, (0, 0.25, 0.5, 0.75) if few else (0, 0.5, 1, 1.5, 2), (-1, 19) if few else ends
+        )
         dress(axes, x, y.get(name, ERROR_AXIS), font, not named or name in named)
         # Under noise the published line is at 1 + 1/d, although the prediction 0 has the error 1.
-        axes.axhline(1 + 1 / d if name == "noisy" else 1.0, color="0.5", linestyle="--", linewidth=1.5)
+        axes.axhline(
+            1 + 1 / d if name == "noisy" else 1.0, color="0.5", linestyle="--", linewidth=1.5
+        )
     name_dimension(figure, d)
     return figure, found
 
@@ -64,9 +74,11 @@ def six_panels(
 
 
 def examples_axis(d: int, marks: Sequence[float], ends: tuple[float, float]) -> Axis:
-    """Return the axis over examples, with ticks at multiples of d labelled by the number of examples.
+    """Return the axis over examples, with ticks at multiples of d labelled by the number of
+    examples.
 
-    If d is not the published dimension, a second line has the multiple of d; fractional numbers are left blank.
+    If d is not the published dimension, a second line has the multiple of d; fractional numbers are
+    left blank.
 
     ends : of the axis, in examples at d = 20
     """
@@ -78,7 +90,9 @@ def examples_axis(d: int, marks: Sequence[float], ends: tuple[float, float]) -> 
 
 
 def dress(axes: Axes, x: Axis, y: Axis, font: float, named: bool = True) -> None:
-    """Style axes like the published grid, labels and ticks; `named` = False hides the label of y."""
+    """Style axes like the published grid, labels and ticks; `named` = False hides the label of
+    y.
+    """
     darkgrid.grid_look(axes)
     plotting.frame(axes, x, y, font, font - 1)
     ink = darkgrid.style()["text.color"]
@@ -104,13 +118,23 @@ def draw_curves(axes: Axes, table: Table, styles: Sequence[Style]) -> None:
     for style in styles:
         band = table.curve(plotting.panel_of(axes), style.series, BAND)
         axes.fill_between(
-            band["x"], band["band_low"], band["band_high"], facecolor=style.colour, edgecolor="w", alpha=0.3
+            band["x"],
+            band["band_low"],
+            band["band_high"],
+            facecolor=style.colour,
+            edgecolor="w",
+            alpha=0.3,
         )
 
 
 def captions(figure: Picture, titles: Mapping[str, str], below: float, font: float) -> None:
     """Write captions in the slide's serif font, `below` pixels under the panels."""
-    look: dict[str, Any] = {"family": "STIXGeneral", "math_fontfamily": "stix", "ha": "center", "va": "center"}
+    look: dict[str, Any] = {
+        "family": "STIXGeneral",
+        "math_fontfamily": "stix",
+        "ha": "center",
+        "va": "center",
+    }
     for axes in figure.axes:
         box, words = axes.get_position(), titles[plotting.panel_of(axes)]
         place = (box.x0 + box.x1) / 2, box.y0 - below / (figure.get_size_inches()[1] * plotting.DPI)

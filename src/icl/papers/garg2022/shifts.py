@@ -13,9 +13,11 @@ from icl.tasks.linear_regression import Prompts
 
 
 class Questions(NamedTuple):
-    """Queries on every prefix of prompts: query k follows the examples 0 ... k - 1 and has the true label answer k.
+    """Queries on every prefix of prompts: query k follows the examples 0 ... k - 1 and has the true
+    label answer k.
 
-    inputs, queries : (prompts, n, d); labels, answers : (prompts, n); the last example is never used
+    inputs, queries : (prompts, n, d); labels, answers : (prompts, n); the last example is never
+        used
     unit : the divisor of squared errors, d unless inputs or weights are scaled
     """
 
@@ -31,11 +33,14 @@ class Questions(NamedTuple):
         return self.queries is self.inputs
 
 
-# Prompts of one seed and a generator for additional random numbers -> shifted prompts with their queries
+# Prompts of one seed and a generator for additional random numbers -> shifted prompts with their
+# queries
 Shift = Callable[[Prompts, np.random.Generator], Questions]
 
 
-def clean(prompts: Prompts, source: np.random.Generator | None = None, scale: float = 1.0) -> Questions:
+def clean(
+    prompts: Prompts, source: np.random.Generator | None = None, scale: float = 1.0
+) -> Questions:
     """Prompts as in training, where each query is the next example; scale : of inputs or tasks."""
     inputs, labels, _ = prompts
     return Questions(inputs, labels, inputs, labels, scale**2 * inputs.shape[-1])
@@ -54,7 +59,8 @@ def subspace(prompts: Prompts, source: np.random.Generator) -> Questions:
 
 
 def noisy(prompts: Prompts, source: np.random.Generator) -> Questions:
-    """Noise of variance 1 on all labels, including the queries', which are then rescaled to variance d.
+    """Noise of variance 1 on all labels, including the queries', which are then rescaled to
+    variance d.
 
     The factor is sqrt(d / (d + 1)); the published code estimates it from a batch.
     """
@@ -70,7 +76,9 @@ def orthogonal(prompts: Prompts, source: np.random.Generator) -> Questions:
     inputs, labels = prompts.inputs[:, :d], prompts.labels[:, :d]
     queries, answers = inputs.copy(), labels.copy()
     for k in range(1, d):
-        turned = tasks.orthogonal_query(Prompts(inputs[:, : k + 1], labels[:, : k + 1], prompts.weights))
+        turned = tasks.orthogonal_query(
+            Prompts(inputs[:, : k + 1], labels[:, : k + 1], prompts.weights)
+        )
         queries[:, k], answers[:, k] = turned.inputs[:, -1], turned.labels[:, -1]
     return Questions(inputs, labels, queries, answers, d)
 
@@ -79,7 +87,10 @@ def match(prompts: Prompts, source: np.random.Generator) -> Questions:
     """Query k repeats a random one of its k examples; the first query has no examples."""
     inputs, labels, _ = prompts
     index = (source.random(labels.shape) * np.arange(labels.shape[-1])).astype(int)
-    queries, answers = np.take_along_axis(inputs, index[..., None], axis=1), np.take_along_axis(labels, index, axis=1)
+    queries, answers = (
+        np.take_along_axis(inputs, index[..., None], axis=1),
+        np.take_along_axis(labels, index, axis=1),
+    )
     return Questions(inputs, labels, queries, answers, inputs.shape[-1])
 
 
@@ -102,19 +113,29 @@ def scaled_weights(factor: float) -> Shift:
 
 
 SHIFTS: Mapping[str, Shift] = {
-    "skewed": skewed, "subspace": subspace, "noisy": noisy, "orthogonal": orthogonal, "match": match,
+    "skewed": skewed,
+    "subspace": subspace,
+    "noisy": noisy,
+    "orthogonal": orthogonal,
+    "match": match,
     "orthants": orthants,
-}  # fmt: skip
+}
 
 
 def questions(runs: Runs, name: str, shift: Shift) -> Questions:
-    """Return the shifted prompts of every run, (runs, prompts, n, ...); shifts start from the same prompts per seed."""
+    """Return the shifted prompts of every run, (runs, prompts, n, ...); shifts start from the
+    same prompts per seed.
+    """
     parts = []
     for config in runs.sweep.configs:
         source = stream(gpt2.NAME, config.seed, "evaluate")
-        plain = tasks.gaussian(source, (runs.sweep.test.prompts,), config.points - 1, config.dimension)
+        plain = tasks.gaussian(
+            source, (runs.sweep.test.prompts,), config.points - 1, config.dimension
+        )
         parts.append(shift(plain, stream(gpt2.NAME, config.seed, f"evaluate {name}")))
-    inputs, labels, queries, answers = (np.stack(of_runs) for of_runs in zip(*(p[:4] for p in parts), strict=True))
+    inputs, labels, queries, answers = (
+        np.stack(of_runs) for of_runs in zip(*(p[:4] for p in parts), strict=True)
+    )
     if parts[0].is_plain:
         queries, answers = inputs, labels
     return Questions(inputs, labels, queries, answers, parts[0].unit)

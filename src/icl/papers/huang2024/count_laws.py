@@ -1,8 +1,10 @@
-"""The law of a prompt's counts, which turns means over all prompts into sums over few cells (Huang et al. 2024).
+"""The law of a prompt's counts, which turns means over all prompts into sums over few cells (Huang
+et al. 2024).
 
-The output of the softmax layer depends on a prompt only through the counts of the features. For a query v_k three
-counts suffice: c_k, c_1 of the dominant feature, and the sum of the others. A mean over all prompts of length N is a
-sum over cells of these counts. The nodes of a Gauss rule replace most values of c_1; the sums agree to 1e-12.
+The output of the softmax layer depends on a prompt only through the counts of the features. For a
+query v_k three counts suffice: c_k, c_1 of the dominant feature, and the sum of the others. A mean
+over all prompts of length N is a sum over cells of these counts. The nodes of a Gauss rule replace
+most values of c_1; the sums agree to 1e-12.
 """
 
 from functools import lru_cache
@@ -32,8 +34,9 @@ class PromptLaw(NamedTuple):
 class Cells(NamedTuple):
     """Law of the counts that matter for a query v_k, one cell per outcome.
 
-    counts : c_k, c_1 and the sum of the others, (3, cells); squares : expected sum of squares of the other counts,
-    given the cell, (cells,); weight : probability of the cell, (cells,); others : number of other features
+    counts : c_k, c_1 and the sum of the others, (3, cells); squares : expected sum of squares of
+    the other counts, given the cell, (cells,); weight : probability of the cell, (cells,); others :
+    number of other features
     """
 
     counts: np.ndarray
@@ -44,15 +47,24 @@ class Cells(NamedTuple):
 
 @lru_cache(maxsize=64)
 def cells_of(law: PromptLaw) -> tuple[Cells, Cells]:
-    """Cells for the query v_1, where c_1 is the first count and the second is zero, and for any other query v_k.
+    """Cells for the query v_1, where c_1 is the first count and the second is zero, and for any
+    other query v_k.
 
     In the limit of long prompts there is one cell each, and its counts are c_n / N = p_n.
     """
     n, p_1, p_k = law.context_length, law.dominant, law.rare
     if n is None:
         first, other = (
-            Cells(np.array([[own], [dominant], [others * p_k]]), np.array([others * p_k**2]), np.ones(1), others)
-            for own, dominant, others in ((p_1, 0.0, law.features - 1), (p_k, p_1, law.features - 2))
+            Cells(
+                np.array([[own], [dominant], [others * p_k]]),
+                np.array([others * p_k**2]),
+                np.ones(1),
+                others,
+            )
+            for own, dominant, others in (
+                (p_1, 0.0, law.features - 1),
+                (p_k, p_1, law.features - 2),
+            )
         )
         return first, other
     c_1, weight = binomial_rule(n, p_1)
@@ -67,7 +79,8 @@ def cells_of(law: PromptLaw) -> tuple[Cells, Cells]:
 
 
 def _cells(own: np.ndarray, dominant: np.ndarray, n: int, weight: np.ndarray, others: int) -> Cells:
-    # The other counts are multinomial with q = 1 / others each, so E sum c^2 = R (1 - q) + R^2 q for their sum R.
+    # The other counts are multinomial with q = 1 / others each, so E sum c^2 = R (1 - q) + R^2 q
+    # for their sum R.
     q, rest = 1 / others, n - own - dominant
     return Cells(np.stack([own, dominant, rest]), rest * (1 - q) + rest**2 * q, weight, others)
 
@@ -82,12 +95,13 @@ def binomial(n: int, p: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def binomial_rule(n: int, p: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights, (nodes,) each, that replace the values of a binomial variable c in sums over cells.
+    """Nodes and weights, (nodes,) each, that replace the values of a binomial variable c in sums
+    over cells.
 
-    A Gauss rule with m nodes is exact for polynomials in c of degree 2 m - 1. The summands are rational, with poles at
-    negative c only, so values near zero are not replaced. The recurrence of the Krawtchouk polynomials gives a
-    tridiagonal matrix, whose eigenvalues are the nodes; the squared first entries of its eigenvectors are the weights
-    (Golub and Welsch 1969).
+    A Gauss rule with m nodes is exact for polynomials in c of degree 2 m - 1. The summands are
+    rational, with poles at negative c only, so values near zero are not replaced. The recurrence of
+    the Krawtchouk polynomials gives a tridiagonal matrix, whose eigenvalues are the nodes; the
+    squared first entries of its eigenvectors are the weights (Golub and Welsch 1969).
     """
     values, probability = binomial(n, p)
     if len(values) <= NODES or values[0] < n * p / 3:

@@ -5,7 +5,20 @@ import numpy as np
 from icl.core.lazy import Axes
 from icl.drawing import house
 from icl.evidence.intervals import log_slope
-from icl.figure import Axis, Figure, Picture, Rows, Sweep, Table, Trained, facts, grid, join, plotting, rows
+from icl.figure import (
+    Axis,
+    Figure,
+    Picture,
+    Rows,
+    Sweep,
+    Table,
+    Trained,
+    facts,
+    grid,
+    join,
+    plotting,
+    rows,
+)
 from icl.papers.huang2024 import evaluation
 from icl.papers.huang2024 import softmax_attention as model
 from icl.papers.huang2024.evaluation import FASTER, Trajectory, crossing
@@ -16,29 +29,40 @@ DRAWN = ("medium", "large")
 LEAST_RATIO = 2.0
 # Snapshots between two drawn points.
 EVERY = 16
-# log_10 K of trainings in the limit of long prompts until eta t = 1.2 K^2, after the switch and before the escape.
+# log_10 K of trainings in the limit of long prompts until eta t = 1.2 K^2, after the switch and
+# before the escape.
 FAR = (6, 8, 10, 12)
 DEPTH = 0.49
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """One training per K with snapshots at all steps, so that boundaries are exact to the iteration.
+    """One training per K with snapshots at all steps, so that boundaries are exact to the
+    iteration.
 
     Further sweeps train the first phases with very many features, in logarithmic time.
     """
     planned = {}
     for size, (features, eta, steps) in SETTINGS.items():
-        config = model.Config(features=features, learning_rate=eta * FASTER[scale], least_ratio=LEAST_RATIO)
+        config = model.Config(
+            features=features, learning_rate=eta * FASTER[scale], least_ratio=LEAST_RATIO
+        )
         planned[size] = (config,), tuple(range(steps // FASTER[scale] + 1))
     rate = evaluation.growing_rate(scale)
     for power in FAR:
-        configs = grid(model.Config, gradient_estimator=["infinite_context"], features=[10**power], **rate)
+        configs = grid(
+            model.Config, gradient_estimator=["infinite_context"], features=[10**power], **rate
+        )
         planned[f"far_{power}"] = configs, evaluation.all_steps(1.2 * 100**power, scale)
-    return [Sweep(f"huang_phases_{name}", model.MODEL, *plan, model.Evaluation()) for name, plan in planned.items()]
+    return [
+        Sweep(f"huang_phases_{name}", model.MODEL, *plan, model.Evaluation())
+        for name, plan in planned.items()
+    ]
 
 
 def boundaries(path: Trajectory, test: model.Evaluation) -> dict[str, float]:
-    """Return the iterations at which the phases end, and of the switch within phase II; NaN if never."""
+    """Return the iterations at which the phases end, and of the switch within phase II; NaN if
+    never.
+    """
     return {
         "t_I": first_step(path.influence <= test.phase_ratio),
         "t_switch": first_step(path.influence <= 1),
@@ -53,7 +77,9 @@ def first_step(condition: np.ndarray) -> float:
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """Weights, gradients and errors along training, the boundaries, and the claims' observables over all K."""
+    """Weights, gradients and errors along training, the boundaries, and the claims' observables
+    over all K.
+    """
     parts, by_size = [], []
     for size in SETTINGS:
         trained = runs[f"huang_phases_{size}"]
@@ -77,14 +103,25 @@ def drawn_curves(size: str, path: Trajectory, ends: dict[str, float], every: int
     """Rows of the curves of one K, and of its constants and boundaries."""
     shown = np.array(evaluation.thinned(len(path.steps), every))
     inner, panel = shown[:-1], f"weights {size}"
-    weights, slopes, error = path.weights[shown], abs(path.other.descent[inner]), path.other.error[shown]
+    weights, slopes, error = (
+        path.weights[shown],
+        abs(path.other.descent[inner]),
+        path.other.error[shown],
+    )
     return join(
         [
             rows("features", None, path.config.features, panel=panel),
             rows("rate", None, path.config.learning_rate, panel=panel),
             rows("boundary", None, list(ends.values()), panel=panel, series=list(ends)),
             rows("weight", None, weights, x=shown[:, None], panel=panel, series=list(WEIGHTS)),
-            rows("gradient", None, slopes, x=inner[:, None], panel=f"gradients {size}", series=list(GRADIENTS)),
+            rows(
+                "gradient",
+                None,
+                slopes,
+                x=inner[:, None],
+                panel=f"gradients {size}",
+                series=list(GRADIENTS),
+            ),
             rows("prediction error", None, error, x=shown, panel=f"errors {size}", series="L_k"),
         ]
     )
@@ -92,7 +129,10 @@ def drawn_curves(size: str, path: Trajectory, ends: dict[str, float], every: int
 
 def very_many_features(runs: Trained) -> dict[str, float]:
     """Slopes of the times at which B_{k,1} falls to -0.49 log K and of the switch."""
-    k, paths = 10.0 ** np.array(FAR), [evaluation.trajectory(runs[f"huang_phases_far_{power}"]) for power in FAR]
+    k, paths = (
+        10.0 ** np.array(FAR),
+        [evaluation.trajectory(runs[f"huang_phases_far_{power}"]) for power in FAR],
+    )
     levels = zip(paths, -DEPTH * np.log(k), strict=True)
     falls = np.array([crossing(path.time, path.weights[:, 1], level) for path, level in levels])
     switches = np.array([path.switch for path in paths])
@@ -105,8 +145,13 @@ def very_many_features(runs: Trained) -> dict[str, float]:
 
 # Series -> label.
 WEIGHTS = {"A_k": r"$A_k$", "B_{k,1}": r"$B_{k,1}$", "B_{k,n}": r"$B_{k,n}$"}
-GRADIENTS = {"alpha_k": r"$\alpha_k$", "beta_{k,1}": r"$|\beta_{k,1}|$", "beta_{k,n}": r"$|\beta_{k,n}|$"}
-# Without L_1: the learning rate for the rare features is far too large to show how the dominant one learns.
+GRADIENTS = {
+    "alpha_k": r"$\alpha_k$",
+    "beta_{k,1}": r"$|\beta_{k,1}|$",
+    "beta_{k,n}": r"$|\beta_{k,n}|$",
+}
+# Without L_1: the learning rate for the rare features is far too large to show how the dominant one
+# learns.
 ERRORS = {"L_k": r"$\mathcal{L}_k$"}
 # Kind of panel -> observable, labels and y axis.
 PANELS = {
@@ -146,7 +191,9 @@ def draw_panel(axes: Axes, table: Table, kind: str, source: str) -> None:
         height = np.log(max(features, 3.0))
         axes.axhline(height, color="0.4", linewidth=0.8)
         axes.text(0.01 * last, height, r"$\log K$", fontsize=house.FONT, va="bottom")
-        axes.set_title(f"$K={features:.0f}$, $N={20 * features:.0f}$, $\\eta={rate:g}$", fontsize=house.FONT)
+        axes.set_title(
+            f"$K={features:.0f}$, $N={20 * features:.0f}$, $\\eta={rate:g}$", fontsize=house.FONT
+        )
     plotting.frame(axes, Axis("GD iteration", (0, last)), y, house.FONT)
     house.name_curves(axes)
 

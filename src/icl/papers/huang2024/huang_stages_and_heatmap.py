@@ -7,16 +7,33 @@ import numpy as np
 
 from icl.core.lazy import Axes
 from icl.drawing import house
-from icl.figure import Axis, Figure, Picture, Rows, Sweep, Table, Trained, curves, facts, join, plotting, rows
+from icl.figure import (
+    Axis,
+    Figure,
+    Picture,
+    Rows,
+    Sweep,
+    Table,
+    Trained,
+    curves,
+    facts,
+    join,
+    plotting,
+    rows,
+)
 from icl.papers.huang2024.evaluation import FASTER, Trajectory, crossing, regime, trajectory
 from icl.papers.huang2024.population_gradient import full_matrix
 from icl.papers.huang2024.softmax_attention import MODEL, Config, Evaluation
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Return the training of both figures: K = 20, eta = 1, with a dominant feature (run 0) and without (run 1)."""
+    """Return the training of both figures: K = 20, eta = 1, with a dominant feature (run 0) and
+    without (run 1).
+    """
     steps = (*range(100), *range(100, 5001, 20))
-    configs = tuple(Config(dominant_probability=p_1, learning_rate=1.0 * FASTER[scale]) for p_1 in (0.5, 0.0))
+    configs = tuple(
+        Config(dominant_probability=p_1, learning_rate=1.0 * FASTER[scale]) for p_1 in (0.5, 0.0)
+    )
     snapshots = tuple(sorted({step // FASTER[scale] for step in steps}))
     return [Sweep("huang_shared", MODEL, configs, snapshots, Evaluation())]
 
@@ -40,7 +57,8 @@ def measure_stages(runs: Trained, scale: str) -> Rows:
     value_at = partial(np.interp, xp=path.time, left=np.nan, right=np.nan)
     bounded = {
         "T_k(0.05) / T_1(0.05)": times[1] / times[0],
-        "L_k / L_k(0) when L_1 = 0.02": value_at(crossing(path.time, first, 0.02), fp=other) / other[0],
+        "L_k / L_k(0) when L_1 = 0.02": value_at(crossing(path.time, first, 0.02), fp=other)
+        / other[0],
         "L_1 at eta t = 3000": value_at(3000, fp=first),
         "L_k at eta t = 3000": value_at(3000, fp=other),
     }
@@ -63,7 +81,9 @@ def draw_stages(table: Table) -> Picture:
             plotting.curves(axes, table, [style], "prediction error", marker="", linewidth=1.5)
             dot = table.curve(panel, style.series, "reached")
             look: dict[str, Any] = {"color": style.colour, "markersize": 6, "linestyle": "none"}
-            axes.plot(dot["x"], dot["value"], marker=style.marker, gid=f"{style.series} reached", **look)
+            axes.plot(
+                dot["x"], dot["value"], marker=style.marker, gid=f"{style.series} reached", **look
+            )
         axes.axhline(REACHED, color="0.5", linewidth=0.8)
         last = max(1.0, float(table.curve(panel, "v_k", "prediction error")["x"].max()))
         limits = (1, last) if panel == "log" else (-0.02 * last, last)
@@ -71,7 +91,12 @@ def draw_stages(table: Table) -> Picture:
         axes.set_title(TIMES[panel], fontsize=house.FONT)
     place = panels["linear"].get_yaxis_transform()
     panels["linear"].text(
-        0.99, REACHED + 0.005, f"mark: {REACHED} reached", ha="right", transform=place, fontsize=house.FONT
+        0.99,
+        REACHED + 0.005,
+        f"mark: {REACHED} reached",
+        ha="right",
+        transform=place,
+        fontsize=house.FONT,
     )
     panels["linear"].legend(loc="upper right", **house.LEGEND)
     return picture
@@ -82,28 +107,58 @@ def draw_stages(table: Table) -> Picture:
 CASES = ("imbalanced", "balanced")
 # Iterations of the heatmaps and of the frames of the animation, at the paper scale.
 SHOWN = {"imbalanced": (0, 100, 1200, 5000), "balanced": (0, 300, 600, 2500)}
-FRAMES = (0, 2, 5, 10, 20, 40, 70, *range(100, 2000, 100), 2000, 2300, 2600, 3000, 3500, 4000, 4500, 5000)
+FRAMES = (
+    0,
+    2,
+    5,
+    10,
+    20,
+    40,
+    70,
+    *range(100, 2000, 100),
+    2000,
+    2300,
+    2600,
+    3000,
+    3500,
+    4000,
+    4500,
+    5000,
+)
 
 
 def nearest_snapshots(iterations: tuple[int, ...], path: Trajectory) -> list[int]:
-    """Return indices of the snapshots closest to some iterations, which are scaled to the length of the training."""
+    """Return indices of the snapshots closest to some iterations, which are scaled to the length
+    of the training.
+    """
     scaled = np.array(iterations) * path.steps[-1] / 5000
     return sorted({int(abs(path.steps - step).argmin()) for step in scaled})
 
 
 def measure_heatmap(runs: Trained, scale: str) -> Rows:
-    """Heatmaps of the picture and of the animation, mean scores along training, and the claims' observables."""
+    """Heatmaps of the picture and of the animation, mean scores along training, and the claims'
+    observables.
+    """
     parts, bounded = [], {}
     for run, case in enumerate(CASES):
         path = trajectory(runs["huang_shared"], run)
         k, steps, numbers = path.config.features, path.steps, np.arange(1, path.config.features + 1)
-        entries = np.stack([path.first.attention, path.other.attention], axis=1) / [[1, 1, k - 1], [1, 1, k - 2]]
-        squares = full_matrix(entries, k).swapaxes(-1, -2)  # E Attn_n, (snapshots, K, K) with a row per query v_k
+        entries = np.stack([path.first.attention, path.other.attention], axis=1) / [
+            [1, 1, k - 1],
+            [1, 1, k - 2],
+        ]
+        squares = full_matrix(entries, k).swapaxes(
+            -1, -2
+        )  # E Attn_n, (snapshots, K, K) with a row per query v_k
         shown, frames = nearest_snapshots(SHOWN[case], path), nearest_snapshots(FRAMES, path)
         queries = np.array([f"v_{number}" for number in numbers])[:, None]
         for place, index in enumerate(shown):
             panel = f"{case} {place}"
-            parts.append(rows("attention score", None, squares[index], x=numbers, panel=panel, series=queries))
+            parts.append(
+                rows(
+                    "attention score", None, squares[index], x=numbers, panel=panel, series=queries
+                )
+            )
             parts.append(rows("iteration", None, steps[index], panel=panel))
         # One heatmap per frame, whose step is the colour.
         labels = {"panel": case, "series": queries, "colour": steps[frames, None, None]}
@@ -136,7 +191,13 @@ def heatmap(axes: Axes, matrix: np.ndarray, title: str) -> Any:
     """Draw attention scores, (K, K); returns the mesh for a colour bar."""
     ticks = [1, *range(5, len(matrix) + 1, 5)]
     mesh = plotting.heatmap(axes, matrix, title, font=11, vmin=0, vmax=1, square=True)
-    plotting.frame(axes, Axis("Attended feature $n$", ticks=ticks), Axis("Query $k$", ticks=ticks), font=10, ticks=8)
+    plotting.frame(
+        axes,
+        Axis("Attended feature $n$", ticks=ticks),
+        Axis("Query $k$", ticks=ticks),
+        font=10,
+        ticks=8,
+    )
     return mesh
 
 
@@ -158,7 +219,9 @@ def draw_heatmap(table: Table) -> Picture:
             axes.set_ylabel(f"{CASES[row]}\nQuery $k$", fontsize=10)
     bar = figure.colorbar(mesh, cax=plotting.add_panel(figure, (690, 702, 30, 370), "<colorbar>"))
     bar.set_label("Attention score", fontsize=11)
-    plotting.curves(below, table, [style._replace(marker="") for style in SCORES], "mean score", linewidth=1.5)
+    plotting.curves(
+        below, table, [style._replace(marker="") for style in SCORES], "mean score", linewidth=1.5
+    )
     for style in SCORES:
         marks = table.curve("curves", style.series, "mark")
         below.plot(marks["x"], marks["value"], style.marker, color=style.colour, markersize=5)

@@ -1,13 +1,15 @@
 """The population gradient of the softmax layer: exact means over all prompts (Huang et al. 2024).
 
-With Attn_n = c_n e^{q_n} / sum_m c_m e^{q_m} for column q of Q, S = sum_m Attn_m^2, and L_k the error for query v_k,
+With Attn_n = c_n e^{q_n} / sum_m c_m e^{q_m} for column q of Q, S = sum_m Attn_m^2, and L_k the
+error for query v_k,
 
     L_k = 1/2 E [S + 1 - 2 Attn_k],   -dL/dA_k = p_k E [Attn_k (S + 1 - 2 Attn_k)],
     -dL/dB_{k,n} = p_k E [Attn_n (S - Attn_n - Attn_k)]                                   (derived by us)
 
-In the basis of the features, Q[n, k] = v_n' Q v_k. From Q = 0, with one dominant feature v_1 and K - 1 equally likely
-ones, the columns for v_1 and for any other v_k keep the distinct entries (A_1, 0, B_{1,n}) and (A_k, B_{k,1}, B_{k,n}):
-shape (2, 3). The means are sums over cells of counts (`count_laws`).
+In the basis of the features, Q[n, k] = v_n' Q v_k. From Q = 0, with one dominant feature v_1 and K
+- 1 equally likely ones, the columns for v_1 and for any other v_k keep the distinct entries (A_1,
+0, B_{1,n}) and (A_k, B_{k,1}, B_{k,n}): shape (2, 3). The means are sums over cells of counts
+(`count_laws`).
 """
 
 from collections.abc import Sequence
@@ -22,7 +24,8 @@ from icl.papers.huang2024.count_laws import Cells, PromptLaw, cells_of
 class Column(NamedTuple):
     """Expectations over prompts with the query v_k.
 
-    error : L_k, (); descent : -dL / d(A, B_1, B), (3,); attention : E Attn on v_k, v_1 and all others, (3,)
+    error : L_k, (); descent : -dL / d(A, B_1, B), (3,); attention : E Attn on v_k, v_1 and all
+        others, (3,)
     """
 
     error: np.ndarray
@@ -53,16 +56,19 @@ def column(q: np.ndarray, cells: Cells, probability: float) -> Column:
 
 
 def columns(q: np.ndarray, law: PromptLaw) -> tuple[Column, Column]:
-    """Return expectations for both columns of the symmetric weights q (2, 3): for the query v_1 and any other v_k."""
+    """Return expectations for both columns of the symmetric weights q (2, 3): for the query v_1
+    and any other v_k.
+    """
     first, other = cells_of(law)
     return column(q[0], first, law.dominant), column(q[1], other, law.rare)
 
 
 def loss_and_gradient(q: Tensor, laws: Sequence[PromptLaw]) -> tuple[Tensor, Tensor]:
-    """Return L and its gradient for the weights q (runs, 2, 3) and the runs' laws: (runs,) and (runs, 2, 3).
+    """Return L and its gradient for the weights q (runs, 2, 3) and the runs' laws: (runs,) and
+    (runs, 2, 3).
 
-    Each entry of the gradient is that of a single entry of Q. Runs are computed one by one, because their numbers of
-    cells differ, and in numpy, whose calls cost a third of torch's at this size.
+    Each entry of the gradient is that of a single entry of Q. Runs are computed one by one, because
+    their numbers of cells differ, and in numpy, whose calls cost a third of torch's at this size.
     """
     losses, gradient = np.empty(len(laws)), np.empty(q.shape)
     for run, (entries, law) in enumerate(zip(q.cpu().numpy(), laws, strict=True)):

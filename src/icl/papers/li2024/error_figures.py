@@ -1,8 +1,10 @@
-"""Figures 12, 13, 27 and 28 of Li et al. 2024, and icl_generalisation: error against context length.
+"""Figures 12, 13, 27 and 28 of Li et al. 2024, and icl_generalisation: error against context
+length.
 
-Figure 12: the decoder out of domain, by coefficient sum S_1. Figure 13: the decoder in and out of domain, by fraction
-alpha' of relevant contexts. Figures 27 and 28: the one-layer model against classical classifiers on the same contexts.
-icl_generalisation: the one-layer model on unseen tasks and out-of-domain patterns (theorems 1 and 2).
+Figure 12: the decoder out of domain, by coefficient sum S_1. Figure 13: the decoder in and out of
+domain, by fraction alpha' of relevant contexts. Figures 27 and 28: the one-layer model against
+classical classifiers on the same contexts. icl_generalisation: the one-layer model on unseen tasks
+and out-of-domain patterns (theorems 1 and 2).
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,21 @@ from icl.core.table import ERROR
 from icl.drawing import house
 from icl.evidence.errors import mean_error
 from icl.evidence.intervals import kendall, least_length
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, facts, join, plotting, single, torch
+from icl.figure import (
+    Axis,
+    Figure,
+    Picture,
+    Rows,
+    Runs,
+    Style,
+    Table,
+    Trained,
+    facts,
+    join,
+    plotting,
+    single,
+    torch,
+)
 from icl.models import estimators, transformer
 from icl.papers.li2024 import evaluation, trainings
 from icl.papers.li2024.evaluation import EvaluationPrompts
@@ -48,15 +64,17 @@ DECODER_FRACTIONS = (1.0, 0.9, 0.8)
 
 
 def decoder_wrong(runs: Runs, prompts: EvaluationPrompts, lengths: Sequence[int]) -> np.ndarray:
-    """Return whether the decoder is wrong on each prompt after l contexts, for each length l: bool (lengths, runs,
-    prompts).
+    """Return whether the decoder is wrong on each prompt after l contexts, for each length l: bool
+    (lengths, runs, prompts).
 
     All lengths use the same prompts, so curves over the context length are paired.
     """
     params, heads = runs.last(), runs.sweep.configs[0].heads
     with torch.no_grad():
         logits = [
-            transformer.predict_prefixes(params, part[:, :, :-1], part[:, :, -1], lengths, heads)[..., 0]
+            transformer.predict_prefixes(params, part[:, :, :-1], part[:, :, -1], lengths, heads)[
+                ..., 0
+            ]
             for part in torch.split(prompts.tokens.float(), CHUNK, dim=1)
         ]
     return evaluation.wrong(torch.cat(logits, dim=1).double().movedim(-1, 0), prompts)
@@ -64,7 +82,9 @@ def decoder_wrong(runs: Runs, prompts: EvaluationPrompts, lengths: Sequence[int]
 
 def _by_sum(runs: Runs) -> dict[str, np.ndarray]:
     return {
-        series: decoder_wrong(runs, evaluation.out_of_domain(runs.sweep, coefficient_sum=total), SUM_LENGTHS)
+        series: decoder_wrong(
+            runs, evaluation.out_of_domain(runs.sweep, coefficient_sum=total), SUM_LENGTHS
+        )
         for series, total in SUMS.items()
     }
 
@@ -72,7 +92,9 @@ def _by_sum(runs: Runs) -> dict[str, np.ndarray]:
 def _order_of_sums(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
     """Return the error for each S_1 at the last context length, and the order of these errors."""
     last = {f"error at {series}": answers[-1].mean(axis=-1) for series, answers in wrong.items()}
-    taus = [kendall(np.array(list(SUMS.values())), of_run) for of_run in np.stack(list(last.values())).T]
+    taus = [
+        kendall(np.array(list(SUMS.values())), of_run) for of_run in np.stack(list(last.values())).T
+    ]
     return last | {"Kendall's tau of error and S_1": taus}
 
 
@@ -87,7 +109,9 @@ def _by_fraction(runs: Runs) -> dict[str, np.ndarray]:
 
 
 def _fall_with_fraction(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return the fall of the mean error with alpha', and whether alpha' = 1 needs fewer contexts than 0.8."""
+    """Return the fall of the mean error with alpha', and whether alpha' = 1 needs fewer contexts
+    than 0.8.
+    """
     mean = {series: answers[1:].mean(axis=(0, -1)) for series, answers in wrong.items()}
     falls = {}
     for domain in ("id", "ood"):
@@ -96,7 +120,10 @@ def _fall_with_fraction(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
         falls[f"mean error at alpha' = 0.9 less that at 1.0, {domain}"] = middle - high
     # A run that never gets there needs more than all lengths.
     most, fewest = (
-        np.nan_to_num(least_length(wrong[series].mean(axis=-1), FRACTION_LENGTHS, ENOUGH), nan=FRACTION_LENGTHS[-1] + 1)
+        np.nan_to_num(
+            least_length(wrong[series].mean(axis=-1), FRACTION_LENGTHS, ENOUGH),
+            nan=FRACTION_LENGTHS[-1] + 1,
+        )
         for series in ("alpha'=0.8, ood", "alpha'=1.0, ood")
     )
     return falls | {"fewer contexts at alpha' = 1 than at 0.8, ood": (fewest < most).astype(float)}
@@ -104,7 +131,9 @@ def _fall_with_fraction(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
 
 FRACTION_STYLES = tuple(
     Style(f"alpha'={fraction}, {domain}", rf"$\alpha'={fraction}$, {domain}", *look)
-    for (domain, fraction), look in zip(product(("id", "ood"), DECODER_FRACTIONS), LOOKS, strict=True)
+    for (domain, fraction), look in zip(
+        product(("id", "ood"), DECODER_FRACTIONS), LOOKS, strict=True
+    )
 )
 
 
@@ -113,16 +142,21 @@ FRACTION_STYLES = tuple(
 CLASSICAL_LENGTHS = tuple(range(6, 21, 2))
 CLASSICAL_PROMPTS = {"paper": 200, "laptop": 200, "smoke": 4}
 TIMES = 50
-"""Curves have 10,000 prompts for each run. The published levels are multiples of 1 / 2,000; as many here would double
-the sampling error of the comparison. Claims count CLASSICAL_PROMPTS."""
+"""Curves have 10,000 prompts for each run. The published levels are multiples of 1 / 2,000; as many
+here would double the sampling error of the comparison. Claims count CLASSICAL_PROMPTS.
+"""
 NAMES = ("ICL", "Logistic", "SVM Gau.", "SVM Lin.", "1-NN", "3-NN")
 METHODS = tuple(Style(name, name, *look) for name, look in zip(NAMES, LOOKS, strict=True))
 
 
 def _by_method(runs: Runs) -> dict[str, np.ndarray]:
-    """Return whether each method is wrong on each run's prompts: series -> bool (lengths, runs, prompts)."""
+    """Return whether each method is wrong on each run's prompts: series -> bool (lengths, runs,
+    prompts).
+    """
     prompts = evaluation.in_domain(runs.sweep)
-    wrong = {"ICL": evaluation.wrong(evaluation.logits(runs.last(), prompts, CLASSICAL_LENGTHS), prompts)}
+    wrong = {
+        "ICL": evaluation.wrong(evaluation.logits(runs.last(), prompts, CLASSICAL_LENGTHS), prompts)
+    }
     inputs = prompts.tokens[..., : runs.sweep.configs[0].feature_dimension].flatten(0, 1).numpy()
     labels = prompts.labels.flatten(0, 1).numpy()
     for name, classify in estimators.batched_classifiers().items():
@@ -132,18 +166,24 @@ def _by_method(runs: Runs) -> dict[str, np.ndarray]:
 
 
 def measure_methods(runs: Trained, scale: str) -> Rows:
-    """Return the error curves of every run on TIMES as many prompts, and what the claims bound on the first of them."""
+    """Return the error curves of every run on TIMES as many prompts, and what the claims bound
+    on the first of them.
+    """
     record = Record(single(runs))
     test = record.runs.sweep.test
     more = replace(test, prompts=TIMES * test.prompts)
     of_each = [_by_method(record.runs.alone(run, more)) for run in range(len(record.seeds))]
     wrong = {name: np.concatenate([of_run[name] for of_run in of_each], axis=1) for name in NAMES}
     record.error_curves(wrong, _by_method, CLASSICAL_LENGTHS, times=TIMES)
-    return record.rows(_against_best({name: answers[..., : test.prompts] for name, answers in wrong.items()}))
+    return record.rows(
+        _against_best({name: answers[..., : test.prompts] for name, answers in wrong.items()})
+    )
 
 
 def _against_best(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return the error of the one-layer model less that of the best classical method, at the last length."""
+    """Return the error of the one-layer model less that of the best classical method, at the
+    last length.
+    """
     last = {series: answers[-1].mean(axis=-1) for series, answers in wrong.items()}
     best = min((errors for name, errors in last.items() if name != "ICL"), key=np.mean)
     return {"ICL error less the best classical error": last["ICL"] - best}
@@ -156,7 +196,9 @@ FRACTIONS = {f"alpha'={fraction}": fraction for fraction in (0.4, 0.6, 0.8, 1.0)
 
 
 def measure_generalisation(runs: Trained, scale: str) -> Rows:
-    """Errors of the one-layer model in and out of domain, and the least sufficient context length."""
+    """Errors of the one-layer model in and out of domain, and the least sufficient context
+    length.
+    """
     trained, lengths = trainings.in_axes(single(runs)), []
     seeds = trained.sweep.seeds
     parts: list[Rows] = []
@@ -167,7 +209,10 @@ def measure_generalisation(runs: Trained, scale: str) -> Rows:
         parts += mean_error(seeds, wrong, x=LENGTHS, panel="in domain", series=series)
         lengths.append(least_length(wrong.mean(axis=-1), LENGTHS, ENOUGH))
         if fraction == trained.sweep.test.relevant_fraction_test:
-            claimed |= {"error on unseen tasks": wrong[-1].mean(axis=-1), "hinge loss on unseen tasks": hinge}
+            claimed |= {
+                "error on unseen tasks": wrong[-1].mean(axis=-1),
+                "hinge loss on unseen tasks": hinge,
+            }
     for series, total in SUMS.items():
         prompts = evaluation.out_of_domain(trained.sweep, coefficient_sum=total)
         wrong, hinge = _wrong_and_hinge(trained, prompts)
@@ -183,7 +228,9 @@ def measure_generalisation(runs: Trained, scale: str) -> Rows:
 
 
 def _wrong_and_hinge(runs: Runs, prompts: EvaluationPrompts) -> tuple[np.ndarray, np.ndarray]:
-    """Return whether each answer is wrong, (lengths, runs, prompts), and the hinge loss at the last length, (runs,)."""
+    """Return whether each answer is wrong, (lengths, runs, prompts), and the hinge loss at the
+    last length, (runs,).
+    """
     logits = evaluation.logits(runs.last(), prompts, LENGTHS)
     return evaluation.wrong(logits, prompts), evaluation.hinge(logits[-1], prompts)
 
@@ -208,7 +255,9 @@ def draw_generalisation(table: Table) -> Picture:
     return figure
 
 
-def _classical(name: str, fraction: float, top: float, highest: float, legend: tuple[Any, ...]) -> Figure:
+def _classical(
+    name: str, fraction: float, top: float, highest: float, legend: tuple[Any, ...]
+) -> Figure:
     tested: dict[str, Any] = {"prompts": CLASSICAL_PROMPTS, "relevant_fraction_test": fraction}
     training = partial(trainings.sgd_training, **tested)
     x = Axis("# of contexts or samples", (6, 20), range(8, 21, 4))
@@ -217,17 +266,29 @@ def _classical(name: str, fraction: float, top: float, highest: float, legend: t
     return figure(name, training, measure_methods, ERROR, METHODS, look)
 
 
-LEGEND12, LEGEND13 = (12, "lower left", (-0.017, -0.022), 0.728), (15, "upper right", (1.003, 1.009), 0.616)
-FIGURE12 = Look(400, (117.82, 368.25, 26.25, 317.72), CONTEXTS, error_axis(1e-3, 1e-1), 19, LEGEND12, guide=True)
+LEGEND12, LEGEND13 = (
+    (12, "lower left", (-0.017, -0.022), 0.728),
+    (15, "upper right", (1.003, 1.009), 0.616),
+)
+FIGURE12 = Look(
+    400, (117.82, 368.25, 26.25, 317.72), CONTEXTS, error_axis(1e-3, 1e-1), 19, LEGEND12, guide=True
+)
 FIGURE13 = Look(450, (129.90, 415.62, 18.40, 361.72), CONTEXTS, error_axis(6e-3, 4), 22, LEGEND13)
 _plain_training = partial(trainings.decoder_training, test=trainings.PlainTest)
 _fraction_training = partial(trainings.decoder_training, test=trainings.FractionTest)
 _measure_sums = partial(measure_errors, wrong_of=_by_sum, claimed=_order_of_sums, x=SUM_LENGTHS)
-_measure_fractions = partial(measure_errors, wrong_of=_by_fraction, claimed=_fall_with_fraction, x=FRACTION_LENGTHS)
+_measure_fractions = partial(
+    measure_errors, wrong_of=_by_fraction, claimed=_fall_with_fraction, x=FRACTION_LENGTHS
+)
 FIGURES = (
     figure("figure12", _plain_training, _measure_sums, ERROR, SUM_STYLES, FIGURE12),
     figure("figure13", _fraction_training, _measure_fractions, ERROR, FRACTION_STYLES, FIGURE13),
     _classical("figure27", 0.8, 28.25, 1, (18, "upper right", (1.004, 1.009), 0.45)),
     _classical("figure28", 0.6, 19.22, 2, (17, "upper right", (1.006, 1.011), 0.52)),
-    Figure("icl_generalisation", trainings.one_layer_training, measure_generalisation, draw_generalisation),
+    Figure(
+        "icl_generalisation",
+        trainings.one_layer_training,
+        measure_generalisation,
+        draw_generalisation,
+    ),
 )

@@ -1,9 +1,23 @@
-"""Attention map of one prompt in each of three layers: do columns attend to their own pattern (talk page 34)?"""
+"""Attention map of one prompt in each of three layers: do columns attend to their own pattern
+(talk page 34)?
+"""
 
 import numpy as np
 
 from icl.drawing import house
-from icl.figure import Axes, Figure, Picture, Rows, Table, Tensor, Trained, plotting, rows, single, torch
+from icl.figure import (
+    Axes,
+    Figure,
+    Picture,
+    Rows,
+    Table,
+    Tensor,
+    Trained,
+    plotting,
+    rows,
+    single,
+    torch,
+)
 from icl.papers.li2024 import evaluation, stack
 from icl.papers.li2024.evaluation import EvaluationPrompts
 from icl.papers.li2024.record import Record
@@ -11,7 +25,8 @@ from icl.papers.li2024.trainings import stack_training
 
 
 def label_of_layers(attention: list[Tensor], prompts: EvaluationPrompts) -> np.ndarray:
-    """Mean of the context labels, weighted by the query's attention in one layer per run: (runs, prompts).
+    """Mean of the context labels, weighted by the query's attention in one layer per run: (runs,
+    prompts).
 
     The layer is the one that attends most to the columns with the query's pattern.
     """
@@ -23,8 +38,8 @@ def label_of_layers(attention: list[Tensor], prompts: EvaluationPrompts) -> np.n
 
 
 def typical(attention: list[Tensor], prompts: EvaluationPrompts, run: int) -> int:
-    """Return the prompt of a run on which the query's attention to its own pattern is nearest to the mean over prompts:
-    the one with the least sum over layers of the squared distance.
+    """Return the prompt of a run on which the query's attention to its own pattern is nearest to
+    the mean over prompts: the one with the least sum over layers of the squared distance.
     """
     same = (prompts.patterns[run] == prompts.patterns[run, :, -1:]).double()
     shares = torch.stack([(weights[run, :, -1] * same).sum(dim=-1) for weights in attention])
@@ -32,7 +47,9 @@ def typical(attention: list[Tensor], prompts: EvaluationPrompts, run: int) -> in
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """Return maps for the drawn run on a typical prompt; for every run, how often a layer's label is its answer."""
+    """Return maps for the drawn run on a typical prompt; for every run, how often a layer's
+    label is its answer.
+    """
     trained = single(runs)
     record, configs = Record(trained), trained.sweep.configs
     prompts = evaluation.in_domain(trained.sweep)
@@ -43,9 +60,20 @@ def measure(runs: Trained, scale: str) -> Rows:
     names = np.array([f"row {row:02d}" for row in x])[:, None]
     for number, weights in enumerate(attention, start=1):
         labels = {"panel": f"layer {number}", "series": names, "x": x}
-        record.parts.append(rows("attention weight", record.seeds[run], weights[run, shown].numpy(), **labels))
+        record.parts.append(
+            rows("attention weight", record.seeds[run], weights[run, shown].numpy(), **labels)
+        )
     for name, values in (("pattern", prompts.patterns), ("label", prompts.labels)):
-        record.parts.append(rows(name, record.seeds[run], values[run, shown].numpy(), x=x, panel="prompt", series=name))
+        record.parts.append(
+            rows(
+                name,
+                record.seeds[run],
+                values[run, shown].numpy(),
+                x=x,
+                panel="prompt",
+                series=name,
+            )
+        )
     agree = np.sign(label_of_layers(attention, prompts)) == np.sign(logits.numpy())
     return record.rows({"share of answers that one layer's label gives": agree.mean(axis=-1)})
 
@@ -62,7 +90,9 @@ def draw(table: Table) -> Picture:
         patterns = table.matrix("prompt", "pattern")[0].astype(int)
         order = np.argsort(patterns, kind="stable")
         scale = {"norm": PowerNorm(0.5, 0, 1), "vmin": None, "vmax": None}
-        mesh = house.share_map(axes, table.matrix(name, "attention weight")[np.ix_(order, order)], **scale)
+        mesh = house.share_map(
+            axes, table.matrix(name, "attention weight")[np.ix_(order, order)], **scale
+        )
         _frames(axes, patterns)
         house.axis_labels(axes, "", "", name.capitalize())
     house.common_labels(figure, "Pattern of the attended column", "Pattern of the asking column")
@@ -71,14 +101,20 @@ def draw(table: Table) -> Picture:
 
 
 def _frames(axes: Axes, patterns: np.ndarray) -> None:
-    """Frame the columns of each pattern, and name it; the query is the last column of the prompt."""
+    """Frame the columns of each pattern, and name it; the query is the last column of the
+    prompt.
+    """
     from matplotlib.patches import Rectangle
 
     found, counts = np.unique(patterns, return_counts=True)
     ends = np.cumsum(counts)
     for end, count in zip(ends, counts, strict=True):
         place = (end - count, end - count)
-        axes.add_patch(Rectangle(place, count, count, fill=False, edgecolor=house.LOOKS[1][0], gid="same pattern"))
+        axes.add_patch(
+            Rectangle(
+                place, count, count, fill=False, edgecolor=house.LOOKS[1][0], gid="same pattern"
+            )
+        )
     names = [f"{pattern + 1}{'?' if pattern == patterns[-1] else ''}" for pattern in found]
     axes.set_xticks(ends - counts / 2, names)
     axes.set_yticks(ends - counts / 2, names)

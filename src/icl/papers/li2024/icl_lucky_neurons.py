@@ -1,4 +1,6 @@
-"""Fraction of lucky neurons over training: active whenever the label has the sign of a_i (talk page 50)."""
+"""Fraction of lucky neurons over training: active whenever the label has the sign of a_i (talk
+page 50).
+"""
 
 import numpy as np
 
@@ -15,8 +17,8 @@ MOSTLY = 0.5
 
 
 def lucky(params: Params, prompts: EvaluationPrompts, share: float = ALWAYS) -> np.ndarray:
-    """Which neurons have w_i^T sum_j W_V p_j s_j > 0 on at least this share of the prompts with z = sign(a_i): bool
-    (runs, m); w_i is row i of W_O, s_j the attention on context j.
+    """Which neurons have w_i^T sum_j W_V p_j s_j > 0 on at least this share of the prompts with z =
+    sign(a_i): bool (runs, m); w_i is row i of W_O, s_j the attention on context j.
     """
     active = evaluation.contributions(params, prompts) != 0
     of_label = prompts.labels[:, :, -1:] == params["a"].sign()[:, None]
@@ -24,7 +26,9 @@ def lucky(params: Params, prompts: EvaluationPrompts, share: float = ALWAYS) -> 
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """Fractions of lucky neurons at every epoch, on unseen tasks; the claims' observables under SGD."""
+    """Fractions of lucky neurons at every epoch, on unseen tasks; the claims' observables under
+    SGD.
+    """
     parts = []
     for method, name in trainings.METHODS.items():
         trained = trainings.in_axes(runs[name])
@@ -32,18 +36,26 @@ def measure(runs: Trained, scale: str) -> Rows:
         prompts = evaluation.in_domain(trained.sweep)
         is_lucky = np.stack([lucky(trained.at(epoch), prompts) for epoch in epochs])
         x = np.array(epochs)[:, None]
-        parts.append(rows("share of neurons", seeds, is_lucky.mean(axis=-1), x=x, panel="main", series=method))
+        parts.append(
+            rows(
+                "share of neurons", seeds, is_lucky.mean(axis=-1), x=x, panel="main", series=method
+            )
+        )
         if method == "SGD":
             parts.append(_by_activity_at_the_start(trained, prompts))
     return join(parts)
 
 
 def _by_activity_at_the_start(trained: Runs, prompts: EvaluationPrompts) -> Rows:
-    """Return the neurons lucky at epoch 0, active on most prompts of their label, and the growth of the others."""
+    """Return the neurons lucky at epoch 0, active on most prompts of their label, and the growth
+    of the others.
+    """
     start = lucky(trained.at(0), prompts, MOSTLY)
     norms = trained.last()["W_O"].norm(dim=-1).numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
-        of_lucky, of_unlucky = ((norms * of).sum(axis=-1) / of.sum(axis=-1) for of in (start, ~start))
+        of_lucky, of_unlucky = (
+            (norms * of).sum(axis=-1) / of.sum(axis=-1) for of in (start, ~start)
+        )
     claimed = {
         "share of neurons that are lucky at the start": start.mean(axis=-1),
         "final norm of unlucky neurons over lucky ones": of_unlucky / of_lucky,
@@ -54,9 +66,13 @@ def _by_activity_at_the_start(trained: Runs, prompts: EvaluationPrompts) -> Rows
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Means over runs with their bands."""
-    figure, panels = house.panels(["main"], 1, "Lucky neurons over training, with each optimiser", (400, 270))
+    figure, panels = house.panels(
+        ["main"], 1, "Lucky neurons over training, with each optimiser", (400, 270)
+    )
     styles = house.styles({"SGD": "SGD", "Adam": "Adam"})
-    plotting.curves(panels["main"], table, styles, "share of neurons", band=plotting.pale, **house.LINE)
+    plotting.curves(
+        panels["main"], table, styles, "share of neurons", band=plotting.pale, **house.LINE
+    )
     panels["main"].set(xlim=(0, trainings.EPOCHS[-1]), ylim=(0, 1))
     house.name_curves(panels["main"])
     house.axis_labels(panels["main"], "Epoch", "Fraction of lucky neurons")

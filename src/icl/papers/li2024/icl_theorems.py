@@ -1,5 +1,5 @@
-"""Theorems 1 to 3 and propositions 1 and 2 of Li et al. under SGD, for which they are stated, and under Adam, which
-figures 8 to 11 use: the same measurements on both trainings.
+"""Theorems 1 to 3 and propositions 1 and 2 of Li et al. under SGD, for which they are stated, and
+under Adam, which figures 8 to 11 use: the same measurements on both trainings.
 """
 
 from dataclasses import replace
@@ -7,9 +7,28 @@ from dataclasses import replace
 import numpy as np
 
 from icl.drawing import house
-from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, facts, join, plotting, rows, torch
+from icl.figure import (
+    Figure,
+    Picture,
+    Rows,
+    Runs,
+    Table,
+    Trained,
+    facts,
+    join,
+    plotting,
+    rows,
+    torch,
+)
 from icl.models.optimisers import Params
-from icl.papers.li2024 import error_figures, evaluation, neuron_figures, pruning, training_curves, trainings
+from icl.papers.li2024 import (
+    error_figures,
+    evaluation,
+    neuron_figures,
+    pruning,
+    training_curves,
+    trainings,
+)
 from icl.papers.li2024.evaluation import EvaluationPrompts
 
 NAMES = ("figure8", "figure9", "figure10", "figure11", "figure14", "icl_generalisation")
@@ -23,10 +42,16 @@ DRAWN = {
     "hinge loss on unseen tasks": ("Theorem 1\nunseen tasks", "Hinge loss"),
     "share of small neurons": ("Theorem 3\nsmall neurons", "Fraction"),
     "largest ratio of neighbouring norms": ("Theorem 3\nsorted row norms", "Largest step"),
-    "least rise of the hinge loss per share of large neurons": ("Theorem 3\nper share of large", "Rise of the loss"),
+    "least rise of the hinge loss per share of large neurons": (
+        "Theorem 3\nper share of large",
+        "Rise of the loss",
+    ),
     "share along the pattern": ("Proposition 1\nalong the pattern", "Fraction"),
     "attention at the end": ("Proposition 1\nattention", "Fraction"),
-    "angle of the feature rows at the end": ("Proposition 2\nfeature rows", r"Angle to $\bar{\mu}$"),
+    "angle of the feature rows at the end": (
+        "Proposition 2\nfeature rows",
+        r"Angle to $\bar{\mu}$",
+    ),
     "angle at the end, a_i > 0": ("Proposition 2\nlabel rows, $a_i > 0$", "Angle to $q$"),
 }
 """Observable -> the theorem or proposition about it, and the label of its axis."""
@@ -35,9 +60,12 @@ IN_WORDS = {
     "error on unseen tasks": "Theorem 1, error on unseen tasks",
     "error at S_1=1.1": "Theorem 2, error at $S_1 = 1.1$",
     "error at S_1=1.3": "Theorem 2, error at $S_1 = 1.3$",
-    "rise of the hinge loss without small neurons": "Theorem 3, rise of the loss without small neurons",
+    "rise of the hinge loss without small neurons": "Theorem 3, rise of the loss without small "
+    "neurons",
 }
-"""Observable -> its name: nearly all runs have zero, so the picture says in how many instead of drawing them."""
+"""Observable -> its name: nearly all runs have zero, so the picture says in how many instead of
+drawing them.
+"""
 
 LEFT_OUT = (
     "drawn run",
@@ -55,21 +83,32 @@ RENAMED = {
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """Return the facts of six figures on both trainings, with ", SGD" or ", Adam" after their names, also as dots."""
+    """Return the facts of six figures on both trainings, with ", SGD" or ", Adam" after their
+    names, also as dots.
+    """
     parts = []
     for method, sweep in trainings.METHODS.items():
         seeds, found = runs[sweep].sweep.seeds, _facts(runs[sweep], scale)
-        parts.append(facts(seeds, {f"{name}, {method}": of_runs for name, of_runs in found.items()}))
-        parts += [rows(name, seeds, found[name], panel=name, series=method) for name in (*DRAWN, *IN_WORDS)]
+        parts.append(
+            facts(seeds, {f"{name}, {method}": of_runs for name, of_runs in found.items()})
+        )
+        parts += [
+            rows(name, seeds, found[name], panel=name, series=method)
+            for name in (*DRAWN, *IN_WORDS)
+        ]
     return join(parts)
 
 
 def _facts(runs: Runs, scale: str) -> dict[str, np.ndarray]:
-    """Observable -> (runs,): the facts of the figures, and those on prompts without noise at alpha' = 0.8."""
+    """Observable -> (runs,): the facts of the figures, and those on prompts without noise at
+    alpha' = 0.8.
+    """
     found = {}
     for figure in MEASURED:
         (sweep,) = figure.sweeps(scale)
-        measured = figure.measure({sweep.name: replace(runs, sweep=replace(runs.sweep, test=sweep.test))}, scale)
+        measured = figure.measure(
+            {sweep.name: replace(runs, sweep=replace(runs.sweep, test=sweep.test))}, scale
+        )
         for name, of_runs in measured[measured["panel"] == ""].groupby("observable")["value"]:
             if not name.startswith(LEFT_OUT):
                 found[RENAMED.get(name, name)] = of_runs.to_numpy()
@@ -83,12 +122,15 @@ def _facts(runs: Runs, scale: str) -> dict[str, np.ndarray]:
 
 
 def attended_context(params: Params, prompts: EvaluationPrompts) -> dict[str, np.ndarray]:
-    """How close sum_s p_s softmax_s is to (mu, z q), mu the query's pattern: the mean cosine of its feature part with
-    mu, and the mean of z times its label part in units of q, (runs,) each.
+    """How close sum_s p_s softmax_s is to (mu, z q), mu the query's pattern: the mean cosine of its
+    feature part with mu, and the mean of z times its label part in units of q, (runs,) each.
     """
     weights = evaluation.attention(params, prompts)
     attended = torch.einsum("rpl,rpld->rpd", weights, prompts.tokens)
-    size, q = prompts.query_direction.shape[-1], torch.from_numpy(prompts.configs[0].label_direction)
+    size, q = (
+        prompts.query_direction.shape[-1],
+        torch.from_numpy(prompts.configs[0].label_direction),
+    )
     feature, label = attended[..., :size], attended[..., size:]
     cosine = (feature * prompts.query_direction).sum(dim=-1) / feature.norm(dim=-1)
     return {
@@ -102,12 +144,17 @@ METHODS = house.styles({method: method for method in trainings.METHODS}, markers
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
-    """One panel per quantity and one dot per run, SGD beside Adam; the loss is logarithmic, with zeros as "none"."""
+    """One panel per quantity and one dot per run, SGD beside Adam; the loss is logarithmic, with
+    zeros as "none".
+    """
     title = "Quantities of the theorems at the end of training, one dot per run"
     figure, panels = house.panels(list(DRAWN), 4, title, (195, 205))
     for observable, axes in panels.items():
         heading, label = DRAWN[observable]
-        points = [table.points(observable, style.series, observable).assign(x=x) for x, style in enumerate(METHODS)]
+        points = [
+            table.points(observable, style.series, observable).assign(x=x)
+            for x, style in enumerate(METHODS)
+        ]
         none = house.below(join(points)["value"]) if label == LOGARITHMIC else None
         for of_method, style in zip(points, METHODS, strict=True):
             house.dots(axes, of_method, style, none)
@@ -125,8 +172,12 @@ def draw(table: Table) -> Picture:
 
 
 def _zeros(table: Table, observable: str) -> str:
-    """Return in how many runs an observable is zero, and the largest value if it is not zero in all."""
-    values = np.concatenate([table.points(observable, style.series, observable)["value"] for style in METHODS])
+    """Return in how many runs an observable is zero, and the largest value if it is not zero in
+    all.
+    """
+    values = np.concatenate(
+        [table.points(observable, style.series, observable)["value"] for style in METHODS]
+    )
     largest = f", otherwise at most {values.max():.2g}" if values.any() else ""
     return f"zero in {(values == 0).sum()} of {len(values)} runs{largest}"
 

@@ -1,11 +1,12 @@
-"""The one-layer model: softmax attention and a ReLU MLP for pattern classification (Li et al., ICML 2024).
+"""The one-layer model: softmax attention and a ReLU MLP for pattern classification (Li et al., ICML
+2024).
 
     F(P) = a^T ReLU(W_O sum_i W_V p_i softmax_i((W_K p_i)^T W_Q p_query))        (talk, eq. 7)
 
-is trained on the hinge loss max(0, 1 - z F), where z is the query's label: with Adam, as inferred from
-figures 8 to 11, or with SGD, as in the theorems and as inferred from figures 14 and 27. W_Q, W_K and W_V
-start at multiples of I and W_O is Gaussian, so SGD does not depend on the coordinates. Adam does. F is
-computed in the pattern axes (see icl.papers.li2024.patterns).
+is trained on the hinge loss max(0, 1 - z F), where z is the query's label: with Adam, as inferred
+from figures 8 to 11, or with SGD, as in the theorems and as inferred from figures 14 and 27. W_Q,
+W_K and W_V start at multiples of I and W_O is Gaussian, so SGD does not depend on the coordinates.
+Adam does. F is computed in the pattern axes (see icl.papers.li2024.patterns).
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,14 @@ from icl.core.lazy import Tensor, torch
 from icl.core.model import Model
 from icl.core.streams import random_bits, stream
 from icl.models.optimisers import Optimiser, Params, adam, sgd
-from icl.papers.li2024.patterns import COMBINATIONS, FITTED, PatternConfig, PatternTest, axes_of, training_prompts
+from icl.papers.li2024.patterns import (
+    COMBINATIONS,
+    FITTED,
+    PatternConfig,
+    PatternTest,
+    axes_of,
+    training_prompts,
+)
 
 NAME = "li_icl"
 OPTIMISERS: dict[str, Callable[[Sequence[float]], Optimiser]] = {"sgd": sgd, "adam": adam}
@@ -33,40 +41,71 @@ class Config(PatternConfig):
     model: ClassVar[str] = NAME
 
     neurons: int = constant(
-        64, "inferred", "figure 14 places pruning rates 0 ... 40 % on the indices round(64 r)", letter="m", at_least=2,
-        at_most=10000, even=True,
-    )  # fmt: skip
+        64,
+        "inferred",
+        "figure 14 places pruning rates 0 ... 40 % on the indices round(64 r)",
+        letter="m",
+        at_least=2,
+        at_most=10000,
+        even=True,
+    )
     attention_start: float = constant(
-        0.4 / 3, "inferred", "figure 8 starts at delta beta = 0.4; the talk says scaled identity", letter="delta",
+        0.4 / 3,
+        "inferred",
+        "figure 8 starts at delta beta = 0.4; the talk says scaled identity",
+        letter="delta",
         above=0,
-    )  # fmt: skip
+    )
     value_start: float = constant(
-        0.2, "inferred", "figures 10 and 11 start at delta_V std sqrt(30) = 0.022", letter="delta_V", above=0
+        0.2,
+        "inferred",
+        "figures 10 and 11 start at delta_V std sqrt(30) = 0.022",
+        letter="delta_V",
+        above=0,
     )
     attended: str = constant(
-        "contexts", "published", "eq. 7 of the talk sums over the contexts; its backup slides and the poster differ",
+        "contexts",
+        "published",
+        "eq. 7 of the talk sums over the contexts; its backup slides and the poster differ",
         choices=("contexts", QUERY_TOO),
-    )  # fmt: skip
+    )
     output_std: float = constant(
-        0.02, "inferred", "untouched rows of W_O in figure 14 have norm 0.16 = std sqrt(60)", letter="std W_O", above=0,
-    )  # fmt: skip
+        0.02,
+        "inferred",
+        "untouched rows of W_O in figure 14 have norm 0.16 = std sqrt(60)",
+        letter="std W_O",
+        above=0,
+    )
     readout: float = constant(
-        1 / 36, "inferred", "of 1/64 to 1/8, the value that fits the final magnitudes in figures 8, 10 and 11; "
-        f"{FITTED}", letter="|a_i|", above=0,
-    )  # fmt: skip
+        1 / 36,
+        "inferred",
+        "of 1/64 to 1/8, the value that fits the final magnitudes in figures 8, 10 and 11; "
+        f"{FITTED}",
+        letter="|a_i|",
+        above=0,
+    )
     readout_rate: float = constant(
-        0.0, "inferred", "learning rate of a over that of the other weights; with 1 the magnitudes of figures 10 "
-        f"and 11 reach only half of the published ones; {FITTED}", at_least=0,
-    )  # fmt: skip
+        0.0,
+        "inferred",
+        "learning rate of a over that of the other weights; with 1 the magnitudes of figures 10 "
+        f"and 11 reach only half of the published ones; {FITTED}",
+        at_least=0,
+    )
     optimiser: str = constant(
-        "adam", "inferred", "the label rows of figure 11 end at an angle of pi/6 to q, the angle between sign(q) and a "
-        "q with uniform entries: Adam follows the sign of the gradient, SGD the gradient. Figure 14 asks for SGD",
+        "adam",
+        "inferred",
+        "the label rows of figure 11 end at an angle of pi/6 to q, the angle between sign(q) and a "
+        "q with uniform entries: Adam follows the sign of the gradient, SGD the gradient. Figure "
+        "14 asks for SGD",
         choices=tuple(OPTIMISERS),
-    )  # fmt: skip
+    )
     learning_rate: float = constant(
-        3e-4, "inferred", f"the magnitudes in figure 8 pass 1.1 near epoch 100, at one step per epoch; {FITTED}",
-        letter="eta", above=0,
-    )  # fmt: skip
+        3e-4,
+        "inferred",
+        f"the magnitudes in figure 8 pass 1.1 near epoch 100, at one step per epoch; {FITTED}",
+        letter="eta",
+        above=0,
+    )
 
 
 @dataclass(frozen=True)
@@ -74,17 +113,29 @@ class Evaluation(PatternTest):
     """Constants of the evaluation."""
 
     combination: str = constant(
-        "unit pairs", "inferred", "three orthogonal ODR patterns from six IDR patterns, of the same norm; the plotted "
-        "S_1 are below sqrt(2), the largest possible value", letter="mu'_j", choices=tuple(COMBINATIONS),
-    )  # fmt: skip
+        "unit pairs",
+        "inferred",
+        "three orthogonal ODR patterns from six IDR patterns, of the same norm; the plotted "
+        "S_1 are below sqrt(2), the largest possible value",
+        letter="mu'_j",
+        choices=tuple(COMBINATIONS),
+    )
     drawn_seed: int = constant(
-        1010, "inferred", "of the twenty seeds from 1000 on, the nearest to the published figures 8 to 11 together: "
-        "see python -m studies drawn", at_least=0,
-    )  # fmt: skip
+        1010,
+        "inferred",
+        "of the twenty seeds from 1000 on, the nearest to the published figures 8 to 11 together: "
+        "see python -m studies drawn",
+        at_least=0,
+    )
     strength_ratio: float = constant(
-        1.0, "inferred", "bound of kappa' on test inputs over that of kappa in training: equal ones give the norms at "
-        "the start of figure 8", letter="kappa'/kappa", at_least=0,
-    )  # fmt: skip
+        1.0,
+        "inferred",
+        "bound of kappa' on test inputs over that of kappa in training: equal ones give the norms "
+        "at "
+        "the start of figure 8",
+        letter="kappa'/kappa",
+        at_least=0,
+    )
 
     def strength(self, kappa: np.ndarray) -> np.ndarray:
         """kappa' of the test inputs, from a kappa that is uniform within its training bound."""
@@ -92,8 +143,9 @@ class Evaluation(PatternTest):
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Return initial weights, float64: W_Q, W_K (runs, d, d) = delta I, W_V = delta_V I, W_O (runs, m, d) Gaussian, and
-    the read-out a (runs, m): half +|a|, half -|a|, in random order; d = d_X + d_Y.
+    """Return initial weights, float64: W_Q, W_K (runs, d, d) = delta I, W_V = delta_V I, W_O (runs,
+    m, d) Gaussian, and the read-out a (runs, m): half +|a|, half -|a|, in random order; d = d_X +
+    d_Y.
     """
     first, parts = configs[0], []
     d, m = first.feature_dimension + first.label_dimension, first.neurons
@@ -108,14 +160,21 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
                 "a": config.readout * rng.permutation(np.repeat([1.0, -1.0], m // 2)),
             }
         )
-    return {name: torch.from_numpy(np.stack([part[name] for part in parts])).to(device) for name in parts[0]}
+    return {
+        name: torch.from_numpy(np.stack([part[name] for part in parts])).to(device)
+        for name in parts[0]
+    }
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """Factors (see icl.papers.li2024.prompts.Prompts) of batch `step` of every run, (runs, B, l + 1) each."""
+    """Factors (see icl.papers.li2024.prompts.Prompts) of batch `step` of every run, (runs, B, l
+    + 1) each.
+    """
     first = configs[0]
     shape = (first.batch, first.context_length + 2)
-    blocks = random_bits(first.model, [c.seed for c in configs], "train", first.batch_index(step), shape)
+    blocks = random_bits(
+        first.model, [c.seed for c in configs], "train", first.batch_index(step), shape
+    )
     return vars(training_prompts(configs, blocks))
 
 
@@ -128,14 +187,19 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
 def logits(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
     """F for every prompt, (runs, B), without forming a token.
 
-    In the pattern axes a token has three non-zero coordinates: beta at its IDR pattern, kappa at its IDI pattern and
-    +-1 at q. So the scores are gathered from u = W_K^T W_Q p_query, and the attended context sum_i s_i p_i is a
-    histogram over the d_X + 1 coordinates in use; W_O W_V then acts once per prompt instead of W_V once per token.
+    In the pattern axes a token has three non-zero coordinates: beta at its IDR pattern, kappa at
+    its IDI pattern and +-1 at q. So the scores are gathered from u = W_K^T W_Q p_query, and the
+    attended context sum_i s_i p_i is a histogram over the d_X + 1 coordinates in use; W_O W_V then
+    acts once per prompt instead of W_V once per token.
     """
     params = in_axes(params, configs)
     d_x, like = configs[0].feature_dimension, params["W_O"]
     beta = like.new_tensor([c.pattern_norm for c in configs])[:, None, None]
-    j, k, kappa = batch["pattern"], batch["irrelevant"] + configs[0].relevant_patterns, batch["strength"]
+    j, k, kappa = (
+        batch["pattern"],
+        batch["irrelevant"] + configs[0].relevant_patterns,
+        batch["strength"],
+    )
     label = torch.nn.functional.pad(batch["label"][..., :-1], (0, 1))
     product = torch.bmm(params["W_Q"][..., :d_x].mT, params["W_K"][..., : d_x + 1])
     u = torch.take_along_dim(product, j[..., -1:], dim=1) * beta
@@ -153,7 +217,9 @@ def logits(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
 
 
 def read_out(hidden: Tensor, params: Params, configs: Sequence[Config]) -> Tensor:
-    """a^T h for hidden (runs, prompts, m): (runs, prompts). The gradient in a is multiplied by readout_rate."""
+    """a^T h for hidden (runs, prompts, m): (runs, prompts). The gradient in a is multiplied by
+    readout_rate.
+    """
     a = params["a"]
     a = torch.lerp(a.detach(), a, a.new_tensor([c.readout_rate for c in configs])[:, None])
     # No matrix product: with one column its summation order differs between one run and several.
@@ -161,8 +227,8 @@ def read_out(hidden: Tensor, params: Params, configs: Sequence[Config]) -> Tenso
 
 
 def in_axes(params: Params, configs: Sequence[Any]) -> Params:
-    """Return the weights in the axes of the patterns and of q: a change of coordinates on both sides of W_Q, W_K and
-    W_V.
+    """Return the weights in the axes of the patterns and of q: a change of coordinates on both
+    sides of W_Q, W_K and W_V.
 
     params : of the one-layer model, or of the stack (icl.papers.li2024.stack)
     """

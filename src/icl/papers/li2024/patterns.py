@@ -1,12 +1,13 @@
 """Patterns, q and the constants that the three models of Li et al. 2024 share.
 
-The paper requires only that the patterns are orthonormal and that q is a unit vector. SGD is invariant to a rotation of
-either space. Adam is not, since it moves each coordinate by about the sign of its gradient, so the models are trained
-in the coordinates of `PATTERN_LAWS` and `LABEL_LAWS`. All computation is done in the pattern axes, where IDR pattern j
-is beta e_j, IDI pattern k is e_{M_1 + k} and q is e_{d_X}, the first label axis.
+The paper requires only that the patterns are orthonormal and that q is a unit vector. SGD is
+invariant to a rotation of either space. Adam is not, since it moves each coordinate by about the
+sign of its gradient, so the models are trained in the coordinates of `PATTERN_LAWS` and
+`LABEL_LAWS`. All computation is done in the pattern axes, where IDR pattern j is beta e_j, IDI
+pattern k is e_{M_1 + k} and q is e_{d_X}, the first label axis.
 
-Out of domain, ODR patterns mu'_j are linear combinations of the IDR patterns mu with coefficient sum S_1, and ODI
-patterns nu'_k lie in the span of the IDI patterns.
+Out of domain, ODR patterns mu'_j are linear combinations of the IDR patterns mu with coefficient
+sum S_1, and ODI patterns nu'_k lie in the span of the IDI patterns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,9 @@ def haar(rng: np.random.Generator, size: int) -> np.ndarray:
 
 
 def towards(direction: np.ndarray) -> np.ndarray:
-    """Return the Householder reflection whose first column is `direction` over its norm: (d,) -> (d, d)."""
+    """Return the Householder reflection whose first column is `direction` over its norm: (d,) ->
+    (d, d).
+    """
     unit = direction / np.linalg.norm(direction)
     normal = np.eye(len(unit))[0] - unit
     length = normal @ normal
@@ -51,65 +54,120 @@ COMBINATIONS: Mapping[str, Callable[[float], float]] = {
     "unit pairs": lambda total: float(np.sqrt(max(2 - total**2, 0.0))),
     "pairs apart": lambda total: 1.0,
 }
-"""c1 - c2 of the ODR patterns, from S_1 = c1 + c2. The authors do not state theirs. Unit pairs have mu's norm, pairs
-apart sqrt((S_1^2 + 1) / 2) of it; at S_1 = 1 both are mu_{2j-1} themselves."""
+"""c1 - c2 of the ODR patterns, from S_1 = c1 + c2. The authors do not state theirs. Unit pairs have
+mu's norm, pairs apart sqrt((S_1^2 + 1) / 2) of it; at S_1 = 1 both are mu_{2j-1} themselves.
+"""
 
 
 def combined(relevant: np.ndarray, total: float, combination: str) -> np.ndarray:
-    """ODR patterns mu'_j = c1 mu_{2j-1} + c2 mu_{2j}: (M, d) -> (M / 2, d), orthogonal if the mu are."""
+    """ODR patterns mu'_j = c1 mu_{2j-1} + c2 mu_{2j}: (M, d) -> (M / 2, d), orthogonal if the mu
+    are.
+    """
     difference = COMBINATIONS[combination](total)
     return (total + difference) / 2 * relevant[0::2] + (total - difference) / 2 * relevant[1::2]
 
 
 @dataclass(frozen=True)
 class PatternConfig(RunConfig):
-    """Patterns, tasks and prompts of the training. Each model's Config adds its constants and its name."""
+    """Patterns, tasks and prompts of the training. Each model's Config adds its constants and
+    its name.
+    """
 
     model: ClassVar[str]
 
     relevant_patterns: int = constant(
-        6, "published", "ICML paper, experiments (secondary source)", letter="M_1", at_least=6, at_most=1000, even=True
+        6,
+        "published",
+        "ICML paper, experiments (secondary source)",
+        letter="M_1",
+        at_least=6,
+        at_most=1000,
+        even=True,
     )
     irrelevant_patterns: int = constant(
-        24, "published", "ICML paper, experiments (secondary source)", letter="M_2", at_least=1, at_most=1000
+        24,
+        "published",
+        "ICML paper, experiments (secondary source)",
+        letter="M_2",
+        at_least=1,
+        at_most=1000,
     )
     label_dimension: int = constant(
-        30, "inferred", "feature and label rows of W_O W_V start with equal norms in figures 10 and 11", letter="d_Y",
-        at_least=2, at_most=1000,
-    )  # fmt: skip
+        30,
+        "inferred",
+        "feature and label rows of W_O W_V start with equal norms in figures 10 and 11",
+        letter="d_Y",
+        at_least=2,
+        at_most=1000,
+    )
     pattern_norm: float = constant(
-        3.0, "inferred", "of 1.5 to 4, the value that fits figures 8 and 9 together; {FITTED}", letter="beta", above=0,
-    )  # fmt: skip
+        3.0,
+        "inferred",
+        "of 1.5 to 4, the value that fits figures 8 and 9 together; {FITTED}",
+        letter="beta",
+        above=0,
+    )
     irrelevant_strength: float = constant(
-        0.5, "inferred", "figure 8 starts with norm(W p) / norm(xdr W p) = 1.04: |kappa| <= 0.5 beta, uniform",
-        letter="kappa/beta", at_least=0,
-    )  # fmt: skip
+        0.5,
+        "inferred",
+        "figure 8 starts with norm(W p) / norm(xdr W p) = 1.04: |kappa| <= 0.5 beta, uniform",
+        letter="kappa/beta",
+        at_least=0,
+    )
     relevant_fraction: float = constant(
-        0.8, "published", "ICML paper, experiments (secondary source)", letter="alpha", above=0, at_most=1
+        0.8,
+        "published",
+        "ICML paper, experiments (secondary source)",
+        letter="alpha",
+        above=0,
+        at_most=1,
     )
     context_length: int = constant(
-        20, "published", "ICML paper, experiments (secondary source)", letter="l_tr", at_least=1, at_most=10000
+        20,
+        "published",
+        "ICML paper, experiments (secondary source)",
+        letter="l_tr",
+        at_least=1,
+        at_most=10000,
     )
     task_shifts: int = constant(
-        3, "inferred", "tasks (i, i + s mod M_1), s <= 3: the smallest even cover that meets both conditions of the "
-        "talks, at least M_1 tasks and at least a fraction (M_1 - 1)^(-1/2) of all", letter="tasks / M_1", at_least=1,
-    )  # fmt: skip
+        3,
+        "inferred",
+        "tasks (i, i + s mod M_1), s <= 3: the smallest even cover that meets both conditions of "
+        "the "
+        "talks, at least M_1 tasks and at least a fraction (M_1 - 1)^(-1/2) of all",
+        letter="tasks / M_1",
+        at_least=1,
+    )
     pattern_law: str = constant(
-        "random rotation", "inferred", "coordinates of the patterns: they matter for Adam, not for SGD; with patterns "
-        "along the axes Adam does not reproduce the figures", choices=tuple(PATTERN_LAWS),
-    )  # fmt: skip
+        "random rotation",
+        "inferred",
+        "coordinates of the patterns: they matter for Adam, not for SGD; with patterns "
+        "along the axes Adam does not reproduce the figures",
+        choices=tuple(PATTERN_LAWS),
+    )
     label_law: str = constant(
-        "uniform entries", "inferred", "coordinates of q: under Adam the label rows of figure 11 end at the angle "
-        "between sign(q) and q, which is 0.524 for uniform entries, as published, and 0.65 for Gaussian entries",
+        "uniform entries",
+        "inferred",
+        "coordinates of q: under Adam the label rows of figure 11 end at the angle "
+        "between sign(q) and q, which is 0.524 for uniform entries, as published, and 0.65 for "
+        "Gaussian entries",
         choices=tuple(LABEL_LAWS),
-    )  # fmt: skip
+    )
     batch: int = constant(
-        128, "ours", "the theorem requires max(eps^-2, M_1); 128 allows eps >= 0.09", letter="B", at_least=1
+        128,
+        "ours",
+        "the theorem requires max(eps^-2, M_1); 128 allows eps >= 0.09",
+        letter="B",
+        at_least=1,
     )
     training_prompts: int = constant(
-        0, "ours", "size of the training set; 0: fresh prompts at every step (no fixed training set)",
-        letter="N", at_least=0,
-    )  # fmt: skip
+        0,
+        "ours",
+        "size of the training set; 0: fresh prompts at every step (no fixed training set)",
+        letter="N",
+        at_least=0,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -130,7 +188,9 @@ class PatternConfig(RunConfig):
 
     @property
     def axis_patterns(self) -> tuple[np.ndarray, np.ndarray]:
-        """The patterns as coordinate axes: mu (M_1, d_X) of norm beta and nu (M_2, d_X) of norm 1."""
+        """The patterns as coordinate axes: mu (M_1, d_X) of norm beta and nu (M_2, d_X) of norm
+        1.
+        """
         axes = np.eye(self.feature_dimension)
         return self.pattern_norm * axes[: self.relevant_patterns], axes[self.relevant_patterns :]
 
@@ -146,15 +206,23 @@ class PatternConfig(RunConfig):
 
     @cached_property
     def axes(self) -> np.ndarray:
-        """The axes of the patterns and of the labels as columns, in the trained coordinates: (d, d)."""
+        """The axes of the patterns and of the labels as columns, in the trained coordinates: (d,
+        d).
+        """
         d_x, d_y = self.feature_dimension, self.label_dimension
         axes = np.zeros((d_x + d_y, d_x + d_y))
-        axes[:d_x, :d_x] = PATTERN_LAWS[self.pattern_law](stream(self.model, self.seed, "patterns"), d_x)
-        axes[d_x:, d_x:] = towards(LABEL_LAWS[self.label_law](stream(self.model, self.seed, "q"), d_y))
+        axes[:d_x, :d_x] = PATTERN_LAWS[self.pattern_law](
+            stream(self.model, self.seed, "patterns"), d_x
+        )
+        axes[d_x:, d_x:] = towards(
+            LABEL_LAWS[self.label_law](stream(self.model, self.seed, "q"), d_y)
+        )
         return axes
 
     def batch_index(self, step: int) -> int:
-        """Index of the batch at step `step`: the step, modulo the number of batches of a finite training set."""
+        """Index of the batch at step `step`: the step, modulo the number of batches of a finite
+        training set.
+        """
         return step % (self.training_prompts // self.batch) if self.training_prompts else step
 
 
@@ -163,23 +231,38 @@ class PatternTest(Constants):
     """Constants of the test prompts. Each model's Evaluation adds its own."""
 
     relevant_fraction_test: float = constant(
-        0.8, "inferred", "figure 9 starts at 0.42 = alpha'/2 + 0.02", letter="alpha'", above=0, at_most=1
+        0.8,
+        "inferred",
+        "figure 9 starts at 0.42 = alpha'/2 + 0.02",
+        letter="alpha'",
+        above=0,
+        at_most=1,
     )
     coefficient_sum: float = constant(
-        1.1, "ours", "stated for figure 12 only; the smallest plotted value that theorem 2 covers", letter="S_1",
-        above=0, at_most=float(np.sqrt(2)),
-    )  # fmt: skip
+        1.1,
+        "ours",
+        "stated for figure 12 only; the smallest plotted value that theorem 2 covers",
+        letter="S_1",
+        above=0,
+        at_most=float(np.sqrt(2)),
+    )
     context_length_test: int = constant(
         20, "ours", "not stated; the training length", letter="l_ts", at_least=1, at_most=10000
     )
     noise: float = constant(
-        0.0, "ours", "expected norm of Gaussian noise on every test input, over beta; the paper's data model has none",
-        letter="noise / beta", at_least=0,
-    )  # fmt: skip
+        0.0,
+        "ours",
+        "expected norm of Gaussian noise on every test input, over beta; the paper's data model "
+        "has none",
+        letter="noise / beta",
+        at_least=0,
+    )
     answer_margin: float = constant(
         0.0, "published", "an answer is right if z F > 0: the sign of F is the label", at_least=0
     )
-    prompts: int = constant(1000, "inferred", "error levels are multiples of 0.001 in each of four runs", at_least=1)
+    prompts: int = constant(
+        1000, "inferred", "error levels are multiples of 0.001 in each of four runs", at_least=1
+    )
 
     def strength(self, kappa: np.ndarray) -> np.ndarray:
         """kappa of the test inputs, from a kappa that is uniform within its training bound."""
@@ -192,7 +275,9 @@ def training_prompts(configs: Sequence[PatternConfig], blocks: np.ndarray) -> Pr
     fraction = np.array([c.relevant_fraction for c in configs], dtype=np.float32)[:, None, None]
     strength = np.array([c.largest_strength for c in configs])[:, None, None]
     tasks = np.stack([c.train_tasks for c in configs])[:, None]
-    return sample_prompts(blocks, tasks, first.relevant_patterns, first.irrelevant_patterns, fraction, strength)
+    return sample_prompts(
+        blocks, tasks, first.relevant_patterns, first.irrelevant_patterns, fraction, strength
+    )
 
 
 def axes_of(configs: Sequence[PatternConfig], like: Tensor) -> Tensor:

@@ -1,8 +1,10 @@
-"""Figures 14 and 15 of Li et al. 2024, and icl_large_neurons: pruning the one-layer model by removing rows of W_O.
+"""Figures 14 and 15 of Li et al. 2024, and icl_large_neurons: pruning the one-layer model by
+removing rows of W_O.
 
-Figure 14: error under random and magnitude-based pruning, with the magnitudes of the neurons as bars. Figure 15: error
-under magnitude-based pruning, by fraction alpha' of relevant contexts. icl_large_neurons: loss and error against the
-fraction of the large neurons that is removed (theorem 3; talk page 22).
+Figure 14: error under random and magnitude-based pruning, with the magnitudes of the neurons as
+bars. Figure 15: error under magnitude-based pruning, by fraction alpha' of relevant contexts.
+icl_large_neurons: loss and error against the fraction of the large neurons that is removed (theorem
+3; talk page 22).
 """
 
 from collections.abc import Sequence
@@ -15,7 +17,21 @@ import numpy as np
 from icl.core.streams import stream
 from icl.core.table import ERROR
 from icl.drawing import house
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, single, torch
+from icl.figure import (
+    Axis,
+    Figure,
+    Picture,
+    Rows,
+    Runs,
+    Style,
+    Table,
+    Trained,
+    join,
+    plotting,
+    rows,
+    single,
+    torch,
+)
 from icl.papers.li2024 import evaluation, trainings
 from icl.papers.li2024.evaluation import EvaluationPrompts
 from icl.papers.li2024.one_layer import NAME
@@ -34,7 +50,8 @@ HINGE = "hinge loss"
 class Pruning:
     """The trained one-layer model as a sum over its neurons, any of which can be removed.
 
-    norms : row norms of W_O, (runs, m); parts : contribution of each neuron to F, (runs, prompts, m)
+    norms : row norms of W_O, (runs, m); parts : contribution of each neuron to F, (runs, prompts,
+        m)
     """
 
     prompts: EvaluationPrompts
@@ -44,11 +61,16 @@ class Pruning:
     def without(self, removed: np.ndarray) -> dict[str, np.ndarray]:
         """Losses without the neurons in the mask `removed`, bool (runs, m).
 
-        ``classification error`` and ``hinge loss``, (runs,) each, and ``wrong``, bool (runs, prompts).
+        ``classification error`` and ``hinge loss``, (runs,) each, and ``wrong``, bool (runs,
+        prompts).
         """
         logits = (self.parts * torch.from_numpy(~removed)[:, None]).sum(dim=-1)
         wrong = evaluation.wrong(logits, self.prompts)
-        return {"wrong": wrong, ERROR: wrong.mean(axis=-1), HINGE: evaluation.hinge(logits, self.prompts)}
+        return {
+            "wrong": wrong,
+            ERROR: wrong.mean(axis=-1),
+            HINGE: evaluation.hinge(logits, self.prompts),
+        }
 
     @property
     def large(self) -> np.ndarray:
@@ -58,8 +80,13 @@ class Pruning:
         return self.norms > np.take_along_axis(ordered, last_small[:, None], axis=-1)
 
     def first_large(self, keys: np.ndarray, share: float) -> np.ndarray:
-        """Return the given fraction of each run's large neurons, smallest keys first: bool (runs, m)."""
-        return first(np.where(self.large, keys, np.inf), np.round(share * self.large.sum(axis=-1, keepdims=True)))
+        """Return the given fraction of each run's large neurons, smallest keys first: bool
+        (runs, m).
+        """
+        return first(
+            np.where(self.large, keys, np.inf),
+            np.round(share * self.large.sum(axis=-1, keepdims=True)),
+        )
 
     def rise(self, removed: np.ndarray) -> np.ndarray:
         """Return the rise of the hinge loss without the neurons in the mask `removed`: (runs,)."""
@@ -70,10 +97,12 @@ class Pruning:
         return self.rise(~self.large)
 
     def least_rise_per_share(self) -> np.ndarray:
-        """Return the least over SHARES R of the rise of the hinge loss without a fraction R of the large neurons,
-        largest first, over R (theorem 3): (runs,).
+        """Return the least over SHARES R of the rise of the hinge loss without a fraction R of the
+        large neurons, largest first, over R (theorem 3): (runs,).
         """
-        return np.min([self.rise(self.first_large(-self.norms, share)) / share for share in SHARES], axis=0)
+        return np.min(
+            [self.rise(self.first_large(-self.norms, share)) / share for share in SHARES], axis=0
+        )
 
 
 def pruning(runs: Runs, **tested: Any) -> Pruning:
@@ -82,7 +111,9 @@ def pruning(runs: Runs, **tested: Any) -> Pruning:
     runs : in the axes of the patterns; tested : other constants of their test
     """
     weights, prompts = runs.last(), evaluation.out_of_domain(runs.sweep, **tested)
-    return Pruning(prompts, weights["W_O"].norm(dim=-1).numpy(), evaluation.contributions(weights, prompts))
+    return Pruning(
+        prompts, weights["W_O"].norm(dim=-1).numpy(), evaluation.contributions(weights, prompts)
+    )
 
 
 def first(keys: np.ndarray, count: int | np.ndarray) -> np.ndarray:
@@ -99,9 +130,14 @@ def random_orders(seeds: Sequence[int], neurons: int) -> list[np.ndarray]:
 
 
 def losses_without(whole: Pruning, masks: Sequence[Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
-    """Return the losses (see Pruning.without) for each row and column of masks: name -> (rows, columns, ...)."""
+    """Return the losses (see Pruning.without) for each row and column of masks: name -> (rows,
+    columns, ...).
+    """
     losses = [[whole.without(mask) for mask in row] for row in masks]
-    return {name: np.array([[of_mask[name] for of_mask in row] for row in losses]) for name in losses[0][0]}
+    return {
+        name: np.array([[of_mask[name] for of_mask in row] for row in losses])
+        for name in losses[0][0]
+    }
 
 
 # Figure 14
@@ -111,12 +147,18 @@ def measure_orders(runs: Trained, scale: str) -> Rows:
     """Errors under both orders of pruning, sorted row norms, and their gap."""
     record = Record(single(runs))
     pruned = _pruned(record.runs)
-    record.error_curves(_wrong(pruned), lambda of_runs: _wrong(_pruned(of_runs)), COUNTS, "left axis")
+    record.error_curves(
+        _wrong(pruned), lambda of_runs: _wrong(_pruned(of_runs)), COUNTS, "left axis"
+    )
     whole = pruning(record.runs)
     ordered, places = np.sort(whole.norms, axis=-1), range(COUNTS[-1] + 1)
-    record.curves("neuron magnitude", {"magnitude of neurons": ordered.T[: len(places)]}, places, "right axis")
+    record.curves(
+        "neuron magnitude", {"magnitude of neurons": ordered.T[: len(places)]}, places, "right axis"
+    )
     small, initial = ~whole.large, record.runs.at(0)["W_O"].norm(dim=-1).numpy()
-    growth = np.average(whole.norms, axis=-1, weights=small) / np.average(initial, axis=-1, weights=small)
+    growth = np.average(whole.norms, axis=-1, weights=small) / np.average(
+        initial, axis=-1, weights=small
+    )
     claimed = {
         "largest ratio of neighbouring norms": (ordered[:, 1:] / ordered[:, :-1]).max(axis=-1),
         "share of small neurons": small.mean(axis=-1),
@@ -132,9 +174,14 @@ def measure_orders(runs: Trained, scale: str) -> Rows:
 
 
 def _pruned(runs: Runs) -> dict[str, dict[str, np.ndarray]]:
-    """Series -> losses without COUNTS of the smallest or of random neurons, (counts, draws, ...)."""
+    """Series -> losses without COUNTS of the smallest or of random neurons, (counts, draws,
+    ...).
+    """
     whole = pruning(runs)
-    orders = {"Mag.-based": [whole.norms], "Random": random_orders(runs.sweep.seeds, whole.norms.shape[1])}
+    orders = {
+        "Mag.-based": [whole.norms],
+        "Random": random_orders(runs.sweep.seeds, whole.norms.shape[1]),
+    }
     return {
         series: losses_without(whole, [[first(keys, count) for keys in every] for count in COUNTS])
         for series, every in orders.items()
@@ -142,24 +189,36 @@ def _pruned(runs: Runs) -> dict[str, dict[str, np.ndarray]]:
 
 
 def _wrong(pruned: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """How often each answer is wrong, series -> (counts, runs, prompts); the baseline is unpruned."""
+    """How often each answer is wrong, series -> (counts, runs, prompts); the baseline is
+    unpruned.
+    """
     wrong = {series: losses["wrong"].mean(axis=1) for series, losses in pruned.items()}
     return wrong | {"baseline": wrong["Mag.-based"][[0, 0]]}
 
 
 ORDERS = (Style("Random", "Random", "b", "x"), Style("Mag.-based", "Mag.-based", "r", "o"))
-RATES, ERRORS = Axis("Pruning rate", (0, 26), (6, 13, 19, 26), ("10%", "20%", "30%", "40%")), error_axis(1e-3, 0.2)
-LEGEND14, LEGEND15 = (18, "upper left", (0.046, 1.008), 0.441), (18, "upper left", (0.045, 1.003), 0.364)
+RATES, ERRORS = (
+    Axis("Pruning rate", (0, 26), (6, 13, 19, 26), ("10%", "20%", "30%", "40%")),
+    error_axis(1e-3, 0.2),
+)
+LEGEND14, LEGEND15 = (
+    (18, "upper left", (0.046, 1.008), 0.441),
+    (18, "upper left", (0.045, 1.003), 0.364),
+)
 FIGURE14 = Look(500, (117.75, 392.22, 26.50, 416.72), RATES, ERRORS, 22, LEGEND14, baseline=True)
 
 
 @plotting.under_defaults
 def draw_orders(table: Table) -> Picture:
-    """Figure 14 in the published style, from the drawn run; x counts pruned neurons, and the bars lie on top."""
+    """Figure 14 in the published style, from the drawn run; x counts pruned neurons, and the
+    bars lie on top.
+    """
     picture = draw(table, ERROR, ORDERS, FIGURE14, panel="left axis")
     left = picture.axes[0]
     right = plotting.bars(left, table, "right axis", "magnitude of neurons", "neuron magnitude")
-    plotting.frame(right, FIGURE14.x, Axis("Magnitude of neurons", (0, 0.8), (0, 0.4, 0.8)), font=22)
+    plotting.frame(
+        right, FIGURE14.x, Axis("Magnitude of neurons", (0, 0.8), (0, 0.4, 0.8)), font=22
+    )
     left.tick_params(labelsize=18)
     left.tick_params(axis="x", labelsize=17.5)
     left.xaxis.labelpad = 3.5
@@ -172,11 +231,15 @@ FRACTIONS = {"alpha'=0.6": 0.6, "alpha'=0.8": 0.8, "alpha'=1": 1.0}
 
 
 def _by_fraction(runs: Runs) -> dict[str, np.ndarray]:
-    """Return errors of answers, series -> bool (counts, runs, prompts); the baseline is alpha' = 0.6, unpruned."""
+    """Return errors of answers, series -> bool (counts, runs, prompts); the baseline is alpha' =
+    0.6, unpruned.
+    """
     wrong = {}
     for series, fraction in FRACTIONS.items():
         whole = pruning(runs, relevant_fraction_test=fraction)
-        wrong[series] = np.stack([whole.without(first(whole.norms, count))["wrong"] for count in COUNTS])
+        wrong[series] = np.stack(
+            [whole.without(first(whole.norms, count))["wrong"] for count in COUNTS]
+        )
     return wrong | {"baseline": wrong["alpha'=0.6"][[0, 0]]}
 
 
@@ -187,20 +250,27 @@ def _in_order(wrong: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 LOOKS = (("r", "o"), ("b", "x"), ("g", "+"))
-FRACTION_STYLES = tuple(Style(series, rf"$\{series}$", *look) for series, look in zip(FRACTIONS, LOOKS, strict=True))
+FRACTION_STYLES = tuple(
+    Style(series, rf"$\{series}$", *look) for series, look in zip(FRACTIONS, LOOKS, strict=True)
+)
 SHARES_OF_ROWS = RATES._replace(names=("0.1", "0.2", "0.3", "0.4"))
-FIGURE15 = Look(450, (130.18, 410.81, 16.35, 361.72), SHARES_OF_ROWS, ERRORS, 22, LEGEND15, baseline=True)
+FIGURE15 = Look(
+    450, (130.18, 410.81, 16.35, 361.72), SHARES_OF_ROWS, ERRORS, 22, LEGEND15, baseline=True
+)
 
 
 def draw_fractions(table: Table) -> Picture:
     """Figure 15 in the published style, from the drawn run; x is the number of pruned neurons.
 
-    All curves start at the unpruned error of alpha' = 0.6, as the published ones do. The table has that of each alpha'.
+    All curves start at the unpruned error of alpha' = 0.6, as the published ones do. The table has
+    that of each alpha'.
     """
     curves = table.curves.copy()
     first = curves["series"].isin(FRACTIONS) & (curves["x"] == COUNTS[0])
     columns = ["value", "band_low", "band_high"]
-    curves.loc[first, columns] = curves.loc[first & (curves["series"] == "alpha'=0.6"), columns].to_numpy()
+    curves.loc[first, columns] = curves.loc[
+        first & (curves["series"] == "alpha'=0.6"), columns
+    ].to_numpy()
     return draw(replace(table, curves=curves), ERROR, FRACTION_STYLES, FIGURE15)
 
 
@@ -212,7 +282,9 @@ SLOPE = 0.15
 
 
 def measure_large(runs: Trained, scale: str) -> Rows:
-    """Out-of-domain hinge loss and error without a fraction of the large neurons, removed in three orders."""
+    """Out-of-domain hinge loss and error without a fraction of the large neurons, removed in
+    three orders.
+    """
     trained = trainings.in_axes(single(runs))
     seeds, whole = trained.sweep.seeds, pruning(trained)
     orders = {
@@ -220,14 +292,25 @@ def measure_large(runs: Trained, scale: str) -> Rows:
         "at random": random_orders(seeds, whole.norms.shape[1]),
         "smallest first": [whole.norms],
     }
-    parts, hinge, x = [rows("share of large neurons", seeds, whole.large.mean(axis=-1))], {}, REMOVED[:, None]
+    parts, hinge, x = (
+        [rows("share of large neurons", seeds, whole.large.mean(axis=-1))],
+        {},
+        REMOVED[:, None],
+    )
     for series, every in orders.items():
         masks = [[whole.first_large(keys, share) for keys in every] for share in REMOVED]
-        losses = {name: of_draws.mean(axis=1) for name, of_draws in losses_without(whole, masks).items()}
-        parts += [rows(name, seeds, losses[name], x=x, panel=name, series=series) for name in (HINGE, ERROR)]
+        losses = {
+            name: of_draws.mean(axis=1) for name, of_draws in losses_without(whole, masks).items()
+        }
+        parts += [
+            rows(name, seeds, losses[name], x=x, panel=name, series=series)
+            for name in (HINGE, ERROR)
+        ]
         hinge[series] = losses[HINGE]
     least = np.min((hinge["at random"][1:] - hinge["at random"][0]) / x[1:], axis=0)
-    parts.append(rows("least rise of the hinge loss per share of large neurons, random", seeds, least))
+    parts.append(
+        rows("least rise of the hinge loss per share of large neurons, random", seeds, least)
+    )
     bound = hinge["largest first"][0].mean() + SLOPE * np.array([0.0, 1.0])
     return join([*parts, rows(HINGE, None, bound, x=[0.0, 1.0], panel=HINGE, series="bound")])
 

@@ -1,9 +1,10 @@
 """The rows and pictures of figures that draw one training of many.
 
-The published pictures show one training, whose seed is not stated. In all figures of a model we draw the one of twenty
-that lies nearest to all its published curves together (``python -m studies drawn``), or, if that seed was not trained,
-the run of least hinge loss on held-out prompts. Verdicts count all runs that have learnt their training distribution:
-claims have a condition on the held-out loss.
+The published pictures show one training, whose seed is not stated. In all figures of a model we
+draw the one of twenty that lies nearest to all its published curves together (``python -m studies
+drawn``), or, if that seed was not trained, the run of least hinge loss on held-out prompts.
+Verdicts count all runs that have learnt their training distribution: claims have a condition on the
+held-out loss.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +18,27 @@ from icl.core.lazy import torch
 from icl.core.table import ERROR
 from icl.evidence import errors
 from icl.evidence.errors import GROUPS
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, facts, join, plotting, rows, single
+from icl.figure import (
+    Axis,
+    Figure,
+    Picture,
+    Rows,
+    Runs,
+    Style,
+    Table,
+    Trained,
+    facts,
+    join,
+    plotting,
+    rows,
+    single,
+)
 from icl.papers.li2024.trainings import in_axes
 
 HELD_OUT, BATCHES, BATCH = 2**40, 10, 200
-"""Held-out prompts are the batches of the steps from HELD_OUT on, which no training reaches: 2,000 prompts per run."""
+"""Held-out prompts are the batches of the steps from HELD_OUT on, which no training reaches:
+2,000 prompts per run.
+"""
 HELD_OUT_LOSS = "held-out loss"
 Answers = Mapping[str, np.ndarray]
 """Series -> whether an answer is wrong, or how often, (xs, runs, prompts)."""
@@ -30,20 +47,28 @@ Edges = tuple[float, float, float, float]
 
 
 def held_out_loss(runs: Runs) -> np.ndarray:
-    """Hinge loss of the trained weights on held-out training prompts: (runs,), NaN for a run that diverged.
+    """Hinge loss of the trained weights on held-out training prompts: (runs,), NaN for a run that
+    diverged.
 
-    Of the decoder's prompts only full ones count, since the labels of shorter ones cannot be inferred.
+    Of the decoder's prompts only full ones count, since the labels of shorter ones cannot be
+    inferred.
 
     runs : as trained, not in the axes of the patterns
     """
     model, configs = runs.sweep.model, []
     assert model.loss is not None
     for config in runs.sweep.configs:
-        longest = {"least_contexts": config.context_length} if hasattr(config, "least_contexts") else {}
+        longest = (
+            {"least_contexts": config.context_length} if hasattr(config, "least_contexts") else {}
+        )
         configs.append(replace(config, batch=BATCH, training_prompts=0, **longest))
     with torch.no_grad():
         losses = [
-            model.loss(runs.last(), {n: torch.from_numpy(a) for n, a in model.sample(configs, step).items()}, configs)
+            model.loss(
+                runs.last(),
+                {n: torch.from_numpy(a) for n, a in model.sample(configs, step).items()},
+                configs,
+            )
             for step in range(HELD_OUT, HELD_OUT + BATCHES)
         ]
     return torch.stack(losses).double().mean(dim=0).numpy()
@@ -60,17 +85,26 @@ class Record:
         seed = runs.sweep.test.drawn_seed
         # Sorting puts the NaN of diverged runs last, and on a tie the smallest seed first.
         self.drawn = (
-            self.seeds.index(seed) if seed in self.seeds else int(np.lexsort((np.array(self.seeds), losses))[0])
+            self.seeds.index(seed)
+            if seed in self.seeds
+            else int(np.lexsort((np.array(self.seeds), losses))[0])
         )
-        self.parts = [rows(HELD_OUT_LOSS, self.seeds, losses), errors.drawn_run(self.seeds, self.drawn)]
+        self.parts = [
+            rows(HELD_OUT_LOSS, self.seeds, losses),
+            errors.drawn_run(self.seeds, self.drawn),
+        ]
 
     def drawn_run(self, times: int = GROUPS) -> Runs:
-        """Return the drawn run with `times` as many test prompts; the first are those of all runs."""
+        """Return the drawn run with `times` as many test prompts; the first are those of all
+        runs.
+        """
         test = self.runs.sweep.test
         return self.runs.alone(self.drawn, replace(test, prompts=times * test.prompts))
 
     def checkpoints(self) -> list[Runs]:
-        """Return the drawn run at each of its last GROUPS snapshots, all with the test prompts of all runs."""
+        """Return the drawn run at each of its last GROUPS snapshots, all with the test prompts
+        of all runs.
+        """
         run = self.runs.alone(self.drawn)
         return [
             replace(
@@ -81,11 +115,15 @@ class Record:
             for step in run.sweep.snapshots[-GROUPS:]
         ]
 
-    def curves(self, observable: str, values: Mapping[str, Any], x: Sequence[int], panel: str = "main") -> None:
+    def curves(
+        self, observable: str, values: Mapping[str, Any], x: Sequence[int], panel: str = "main"
+    ) -> None:
         """Add curves, the drawn run and all runs; values : series -> (xs, runs)."""
         for series, of_series in values.items():
             labels = {"panel": panel, "series": series, "x": x}
-            self.parts += errors.drawn_curve(self.seeds, self.drawn, observable, of_series, **labels)
+            self.parts += errors.drawn_curve(
+                self.seeds, self.drawn, observable, of_series, **labels
+            )
 
     def error_curves(
         self,
@@ -95,18 +133,23 @@ class Record:
         panel: str = "main",
         times: int = GROUPS,
     ) -> None:
-        """Add error curves: all runs, and the drawn one on `times` as many prompts, with a band over its checkpoints.
+        """Add error curves: all runs, and the drawn one on `times` as many prompts, with a band
+        over its checkpoints.
 
-        The band is two standard deviations of the errors at the last GROUPS snapshots, on one set of test prompts.
+        The band is two standard deviations of the errors at the last GROUPS snapshots, on one set
+        of test prompts.
 
-        wrong : the answers of all runs; a series of two points lies at the ends of x; wrong_of : runs -> their answers
+        wrong : the answers of all runs; a series of two points lies at the ends of x; wrong_of :
+            runs -> their answers
         """
         drawn, late = wrong_of(self.drawn_run(times)), [wrong_of(run) for run in self.checkpoints()]
         for series, answers in wrong.items():
             places = x if len(answers) == len(x) else (x[0], x[-1])
             labels = {"panel": panel, "series": series, "x": places}
             band = np.concatenate([of_run[series].mean(axis=-1) for of_run in late], axis=-1)
-            self.parts += errors.drawn_error(self.seeds, self.drawn, answers, drawn[series], band, **labels)
+            self.parts += errors.drawn_error(
+                self.seeds, self.drawn, answers, drawn[series], band, **labels
+            )
 
     def rows(self, claimed: Mapping[str, Any]) -> Rows:
         """All rows, with what claims bound: observable -> (runs,)."""
@@ -129,8 +172,9 @@ def measure_errors(
 class Look(NamedTuple):
     """A published picture with curves.
 
-    size : of the square, and edges : of its axes, in pixels; font : of the axes' labels; legend : font, corner, place
-    and spacing; band : of errors; guide : a dashed line at an error of one per cent; baseline : one for this series
+    size : of the square, and edges : of its axes, in pixels; font : of the axes' labels; legend :
+    font, corner, place and spacing; band : of errors; guide : a dashed line at an error of one per
+    cent; baseline : one for this series
     """
 
     size: int
@@ -145,7 +189,9 @@ class Look(NamedTuple):
 
 
 @plotting.under_defaults
-def draw(table: Table, observable: str, styles: Sequence[Style], look: Look, panel: str = "main") -> Picture:
+def draw(
+    table: Table, observable: str, styles: Sequence[Style], look: Look, panel: str = "main"
+) -> Picture:
     """Return the curves of the drawn run in the published style."""
     picture, axes = plotting.canvas((look.size, look.size), look.edges, panel=panel)
     if look.guide:
@@ -164,7 +210,9 @@ def error_axis(low: float, high: float) -> Axis:
     return Axis("Classification error", (low, high), log=True)
 
 
-def figure(name: str, training: Any, measure: Any, observable: str, styles: Sequence[Style], look: Look) -> Figure:
+def figure(
+    name: str, training: Any, measure: Any, observable: str, styles: Sequence[Style], look: Look
+) -> Figure:
     """Return a figure of curves of one drawn run."""
     picture = partial(draw, observable=observable, styles=styles, look=look)
     return Figure(name, training, measure, picture, draws_one_run=True)

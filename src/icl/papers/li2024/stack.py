@@ -3,12 +3,14 @@
     h_j <- W_2 ReLU(W_O sum_i W_V h_i softmax_i((W_K h_i)^T W_Q h_j))        for every column j, starting at h_j = p_j
     F(P) = a^T ReLU(W_O sum_i W_V h_i softmax_i((W_K h_i)^T W_Q h_query))    in the last layer
 
-is trained on the hinge loss, without residual path and without normalisation. With one layer it is the one-layer model
-(icl.papers.li2024.one_layer). The paper does not describe its three-layer model; the stack is inferred from figures 21
-and 22: before it learns, the published second layer attends uniformly, so it sees nearly nothing.
+is trained on the hinge loss, without residual path and without normalisation. With one layer it is
+the one-layer model (icl.papers.li2024.one_layer). The paper does not describe its three-layer
+model; the stack is inferred from figures 21 and 22: before it learns, the published second layer
+attends uniformly, so it sees nearly nothing.
 
-F is computed exactly, but from products of weights: W_2 is never applied to a column, since the next layer needs only
-(W_2^T W_K^T W_Q W_2) and (W_O W_V W_2), and the last layer is computed at the query alone.
+F is computed exactly, but from products of weights: W_2 is never applied to a column, since the
+next layer needs only (W_2^T W_K^T W_Q W_2) and (W_O W_V W_2), and the last layer is computed at the
+query alone.
 """
 
 from collections.abc import Sequence
@@ -36,37 +38,69 @@ class Config(one_layer.Config):
 
     model: ClassVar[str] = NAME
 
-    layers: int = constant(3, "published", "the talk, captions of figures 21 to 26", letter="L", at_least=2, at_most=20)
+    layers: int = constant(
+        3, "published", "the talk, captions of figures 21 to 26", letter="L", at_least=2, at_most=20
+    )
     attended: str = constant(
-        QUERY_TOO, "inferred", "before it learns, layer 2 of figure 22 attends to the query's pattern with (0.8 / 2 * "
-        "20 + 1) / 21 = 0.4286, uniform attention that counts the query's own column", choices=("contexts", QUERY_TOO),
-    )  # fmt: skip
+        QUERY_TOO,
+        "inferred",
+        "before it learns, layer 2 of figure 22 attends to the query's pattern with (0.8 / 2 * "
+        "20 + 1) / 21 = 0.4286, uniform attention that counts the query's own column",
+        choices=("contexts", QUERY_TOO),
+    )
     attention_start: float = constant(
-        0.2, "inferred", "figure 21 starts at log odds of 0.39 against uniform attention, so delta beta = 0.6",
-        letter="delta", above=0,
-    )  # fmt: skip
+        0.2,
+        "inferred",
+        "figure 21 starts at log odds of 0.39 against uniform attention, so delta beta = 0.6",
+        letter="delta",
+        above=0,
+    )
     output_std: float = constant(
-        0.0115, "inferred", "figures 24 and 25 start at delta_V std sqrt(30) = 0.0126", letter="std W_O", above=0
+        0.0115,
+        "inferred",
+        "figures 24 and 25 start at delta_V std sqrt(30) = 0.0126",
+        letter="std W_O",
+        above=0,
     )
     second_std: float = constant(
-        5.0, "inferred", "of 0.01 to 10: below 3 the deeper layers often turn away from the pattern or learn nothing, "
-        f"at 8 layer 1 ends below layer 2; {FITTED}", letter="std W_2", above=0,
-    )  # fmt: skip
+        5.0,
+        "inferred",
+        "of 0.01 to 10: below 3 the deeper layers often turn away from the pattern or learn "
+        "nothing, "
+        f"at 8 layer 1 ends below layer 2; {FITTED}",
+        letter="std W_2",
+        above=0,
+    )
     readout: float = constant(
         3.0, "inferred", "of 0.03 to 40: above 5 fewer runs leave the plateau within 1,200 steps; "
         f"{FITTED}", letter="|a_i|", above=0,
     )  # fmt: skip
     relevant_fraction: float = constant(
-        1.0, "inferred", "with the 0.8 of a secondary source layer 1 rises from the first steps and ends above 0.9, "
-        f"where 0.85 is published; {FITTED}", letter="alpha", above=0, at_most=1,
-    )  # fmt: skip
+        1.0,
+        "inferred",
+        "with the 0.8 of a secondary source layer 1 rises from the first steps and ends above 0.9, "
+        f"where 0.85 is published; {FITTED}",
+        letter="alpha",
+        above=0,
+        at_most=1,
+    )
     batch: int = constant(
-        32, "inferred", "of 8, 24, 32 and 64: with 8 no run leaves the plateau within 1,200 steps, with 64 the "
-        f"attention jumps before epoch 500; {FITTED}", letter="B", at_least=1,
-    )  # fmt: skip
-    task_shifts: int = constant(5, "inferred", f"all 30 tasks; {FITTED}", letter="tasks / M_1", at_least=1)
+        32,
+        "inferred",
+        "of 8, 24, 32 and 64: with 8 no run leaves the plateau within 1,200 steps, with 64 the "
+        f"attention jumps before epoch 500; {FITTED}",
+        letter="B",
+        at_least=1,
+    )
+    task_shifts: int = constant(
+        5, "inferred", f"all 30 tasks; {FITTED}", letter="tasks / M_1", at_least=1
+    )
     learning_rate: float = constant(
-        1e-4, "inferred", f"attention jumps near epoch 700, at one step per epoch; {FITTED}", letter="eta", above=0
+        1e-4,
+        "inferred",
+        f"attention jumps near epoch 700, at one step per epoch; {FITTED}",
+        letter="eta",
+        above=0,
     )
 
 
@@ -75,23 +109,35 @@ class Evaluation(one_layer.Evaluation):
     """Constants of the evaluation."""
 
     relevant_fraction_test: float = constant(
-        0.8, "inferred", "uniform attention of layer 2 before it learns, see attended", letter="alpha'", above=0,
+        0.8,
+        "inferred",
+        "uniform attention of layer 2 before it learns, see attended",
+        letter="alpha'",
+        above=0,
         at_most=1,
-    )  # fmt: skip
+    )
     noise: float = constant(
-        1.0, "inferred", "layer 1 starts 0.0975 above layer 2 in figures 21 and 22; noise of 0.7, 0.85, 1 and 1.2 "
-        "gives 0.091, 0.094, 0.098 and 0.105", letter="noise / beta", at_least=0,
-    )  # fmt: skip
+        1.0,
+        "inferred",
+        "layer 1 starts 0.0975 above layer 2 in figures 21 and 22; noise of 0.7, 0.85, 1 and 1.2 "
+        "gives 0.091, 0.094, 0.098 and 0.105",
+        letter="noise / beta",
+        at_least=0,
+    )
     prompts: int = constant(200, "ours", "prompts per run for the average attention", at_least=1)
     drawn_seed: int = constant(
-        1000, "inferred", "of the twenty seeds from 1000 on, the nearest to the published figures 21, 22, 24 and 25 "
-        "together: see python -m studies drawn", at_least=0,
-    )  # fmt: skip
+        1000,
+        "inferred",
+        "of the twenty seeds from 1000 on, the nearest to the published figures 21, 22, 24 and 25 "
+        "together: see python -m studies drawn",
+        at_least=0,
+    )
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Return initial weights, float64: W_Q, W_K (runs, layers, d, d) = delta I, W_V = delta_V I, Gaussian W_O (runs,
-    layers, m, d) and W_2 (runs, layers - 1, d, m), and the read-out a (runs, m): half +|a|, half -|a|, in random order.
+    """Return initial weights, float64: W_Q, W_K (runs, layers, d, d) = delta I, W_V = delta_V I,
+    Gaussian W_O (runs, layers, m, d) and W_2 (runs, layers - 1, d, m), and the read-out a (runs,
+    m): half +|a|, half -|a|, in random order.
     """
     first, parts = configs[0], []
     layers, m, d = first.layers, first.neurons, first.feature_dimension + first.label_dimension
@@ -108,14 +154,25 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
                 "a": config.readout * rng.permutation(np.repeat([1.0, -1.0], m // 2)),
             }
         )
-    return {name: torch.from_numpy(np.stack([part[name] for part in parts])).to(device) for name in parts[0]}
+    return {
+        name: torch.from_numpy(np.stack([part[name] for part in parts])).to(device)
+        for name in parts[0]
+    }
 
 
 def sample(configs: Sequence[one_layer.Config], step: int) -> dict[str, np.ndarray]:
-    """Batch `step` of every run in the pattern axes: tokens (runs, B, l + 1, d_X + 1) and query labels (runs, B)."""
+    """Batch `step` of every run in the pattern axes: tokens (runs, B, l + 1, d_X + 1) and query
+    labels (runs, B).
+    """
     factors = one_layer.sample(configs, step)
-    of_runs = [Prompts(**{name: part[run] for name, part in factors.items()}) for run in range(len(configs))]
-    tokens = [prompt_tokens(of_run, *c.axis_patterns, np.ones(1)) for of_run, c in zip(of_runs, configs, strict=True)]
+    of_runs = [
+        Prompts(**{name: part[run] for name, part in factors.items()})
+        for run in range(len(configs))
+    ]
+    tokens = [
+        prompt_tokens(of_run, *c.axis_patterns, np.ones(1))
+        for of_run, c in zip(of_runs, configs, strict=True)
+    ]
     return {"tokens": np.stack(tokens), "label": factors["label"][..., -1].copy()}
 
 
@@ -126,9 +183,14 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
 
 
 def forward(
-    params: Params, tokens: Tensor, configs: Sequence[one_layer.Config], *, last_layer_whole: bool = False
+    params: Params,
+    tokens: Tensor,
+    configs: Sequence[one_layer.Config],
+    *,
+    last_layer_whole: bool = False,
 ) -> tuple[Tensor, list[Tensor]]:
-    """F (runs, prompts), and the attention of every asking column in each layer, (runs, prompts, asking, columns).
+    """F (runs, prompts), and the attention of every asking column in each layer, (runs, prompts,
+    asking, columns).
 
     All columns ask, but in the last layer only the query, unless `last_layer_whole`.
 
@@ -141,7 +203,10 @@ def forward(
     inputs = axes_of(configs, params["a"][..., None])[..., :used]
     for number in range(1, layers + 1):
         now = layer(params, number)
-        scores, rows = (now["W_Q"] @ inputs).mT @ (now["W_K"] @ inputs), now["W_O"] @ (now["W_V"] @ inputs)
+        scores, rows = (
+            (now["W_Q"] @ inputs).mT @ (now["W_K"] @ inputs),
+            now["W_O"] @ (now["W_V"] @ inputs),
+        )
         asking = columns if last_layer_whole or number < layers else 1
         keys, asked = states[:, :, :attended].flatten(0, 1), states[:, :, -asking:].flatten(1, 2)
         queries = torch.bmm(asked, scores).view(runs * prompts, asking, -1)
@@ -155,7 +220,9 @@ def forward(
 
 
 def layer(params: Params, number: int) -> Params:
-    """Return the weights of layer `number`, counted from 1, as those of the one-layer model: name -> (runs, ...)."""
+    """Return the weights of layer `number`, counted from 1, as those of the one-layer model:
+    name -> (runs, ...).
+    """
     return {name: params[name][:, number - 1] for name in ("W_Q", "W_K", "W_V", "W_O")}
 
 

@@ -1,7 +1,9 @@
-"""icl_conditions, icl_sizes and icl_rates: theorems of Li et al. 2024 along one constant of their training at a time.
+"""icl_conditions, icl_sizes and icl_rates: theorems of Li et al. 2024 along one constant of their
+training at a time.
 
-icl_conditions: the conditions of theorem 1 (talk page 18). icl_sizes: theorems 1 and 3 as the problem grows. icl_rates:
-training steps against the fraction alpha of relevant contexts (theorem 1).
+icl_conditions: the conditions of theorem 1 (talk page 18). icl_sizes: theorems 1 and 3 as the
+problem grows. icl_rates: training steps against the fraction alpha of relevant contexts (theorem
+1).
 """
 
 import math
@@ -15,7 +17,20 @@ from icl.core.runs import single
 from icl.core.table import ERROR
 from icl.drawing import house
 from icl.evidence.intervals import first_step_below, log_slope
-from icl.figure import Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, facts, join, plotting, rows
+from icl.figure import (
+    Figure,
+    Picture,
+    Rows,
+    Runs,
+    Style,
+    Sweep,
+    Table,
+    Trained,
+    facts,
+    join,
+    plotting,
+    rows,
+)
 from icl.papers.li2024 import evaluation, one_layer, trainings
 from icl.papers.li2024.neuron_figures import large
 from icl.papers.li2024.pruning import HINGE, pruning
@@ -40,9 +55,15 @@ class Panel(NamedTuple):
     label: str
 
     def sweep(self, value: int) -> str:
-        """Return the name of the training with this value, which is the shared one if it is the default."""
+        """Return the name of the training with this value, which is the shared one if it is the
+        default.
+        """
         default = getattr(one_layer.Config, self.constant)
-        return SHARED if value == default else f"{SHARED}_{self.constant.removesuffix('_patterns')}_{value}"
+        return (
+            SHARED
+            if value == default
+            else f"{SHARED}_{self.constant.removesuffix('_patterns')}_{value}"
+        )
 
     def along(self, runs: Trained) -> dict[int, Runs]:
         """Return the training with each value."""
@@ -64,7 +85,9 @@ SIZES = {
 
 @cache
 def pinned(**values: int) -> type[trainings.SgdConfig]:
-    """Return a Config with fixed values, which users cannot change because they stand on the panel's axis."""
+    """Return a Config with fixed values, which users cannot change because they stand on the
+    panel's axis.
+    """
 
     class Pinned(trainings.SgdConfig):
         def __post_init__(self) -> None:
@@ -81,11 +104,11 @@ def growth_of_steps(patterns: float) -> float:
 
 
 def sweeps(scale: str, panels: Mapping[str, Panel]) -> list[Sweep]:
-    """Return the training of the theorems, and one sweep per other value of each constant, since these set tensor
-    shapes.
+    """Return the training of the theorems, and one sweep per other value of each constant, since
+    these set tensor shapes.
 
-    More patterns have the smallest even cover by a fraction (M_1 - 1)^(-1/2) of all tasks, and T grows as theorem 1
-    says, with M_1 sqrt(log M_1). |a_i| falls as 1 / sqrt(m).
+    More patterns have the smallest even cover by a fraction (M_1 - 1)^(-1/2) of all tasks, and T
+    grows as theorem 1 says, with M_1 sqrt(log M_1). |a_i| falls as 1 / sqrt(m).
     """
     planned, default = trainings.theorem_training(scale), trainings.SgdConfig
     for panel in panels.values():
@@ -98,7 +121,9 @@ def sweeps(scale: str, panels: Mapping[str, Panel]) -> list[Sweep]:
                 readout = {"readout": [default.readout * (default.neurons / value) ** 0.5]}
             if panel.constant == "relevant_patterns":
                 values["task_shifts"] = math.ceil((value - 1) ** 0.5)
-                steps = round(steps * (growth_of_steps(value) / growth_of_steps(default.relevant_patterns)))
+                steps = round(
+                    steps * (growth_of_steps(value) / growth_of_steps(default.relevant_patterns))
+                )
             configs = trainings.theorem_configs(scale, pinned(**values), **readout)
             planned.append(Sweep(name, one_layer.MODEL, configs, (steps,), planned[0].test))
     return planned
@@ -109,29 +134,53 @@ def unseen(runs: Runs) -> dict[str, np.ndarray]:
     trained = trainings.in_axes(runs)
     prompts = evaluation.in_domain(trained.sweep)
     logits = evaluation.contributions(trained.last(), prompts).sum(dim=-1)
-    return {HINGE: evaluation.hinge(logits, prompts), ERROR: evaluation.wrong(logits, prompts).mean(axis=-1)}
+    return {
+        HINGE: evaluation.hinge(logits, prompts),
+        ERROR: evaluation.wrong(logits, prompts).mean(axis=-1),
+    }
 
 
 # icl_conditions
 
 
 def measure_conditions(runs: Trained, scale: str) -> Rows:
-    """Hinge loss and classification error on unseen tasks with 20 contexts at alpha' = 0.8, per value and seed."""
+    """Hinge loss and classification error on unseen tasks with 20 contexts at alpha' = 0.8, per
+    value and seed.
+    """
     along = {name: panel.along(runs) for name, panel in CONDITIONS.items()}
-    seeds, patterns, parts, hinge, error = runs[SHARED].sweep.seeds, one_layer.Config.relevant_patterns, [], {}, {}
+    seeds, patterns, parts, hinge, error = (
+        runs[SHARED].sweep.seeds,
+        one_layer.Config.relevant_patterns,
+        [],
+        {},
+        {},
+    )
     for name, of_name in along.items():
         for value, trained in of_name.items():
             losses, x = unseen(trained), value * patterns / TASKS if name == "tasks" else value
-            parts += [rows(loss, seeds, values, x=x, panel=name, series=loss) for loss, values in losses.items()]
+            parts += [
+                rows(loss, seeds, values, x=x, panel=name, series=loss)
+                for loss, values in losses.items()
+            ]
             hinge[name, value], error[name, value] = losses[HINGE], losses[ERROR]
     growth = hinge["batch", 512] * np.sqrt(512) - hinge["batch", 16] * np.sqrt(16)
     claimed = {
-        **{f"hinge loss on unseen tasks, {patterns * s} of {TASKS} tasks": hinge["tasks", s] for s in (1, 2)},
-        **{f"hinge loss on unseen tasks, l_tr = {length}": hinge["length", length] for length in (5, 10)},
+        **{
+            f"hinge loss on unseen tasks, {patterns * s} of {TASKS} tasks": hinge["tasks", s]
+            for s in (1, 2)
+        },
+        **{
+            f"hinge loss on unseen tasks, l_tr = {length}": hinge["length", length]
+            for length in (5, 10)
+        },
         "classification error on unseen tasks, l_tr = 1": error["length", 1],
         "growth of the hinge loss times sqrt(B), B >= M_1": growth,
     }
-    ranges = {"few tasks": ("tasks", (1, 2)), "l_tr": ("length", (5, 10)), "B": ("batch", (16, 64, 128, 512))}
+    ranges = {
+        "few tasks": ("tasks", (1, 2)),
+        "l_tr": ("length", (5, 10)),
+        "B": ("batch", (16, 64, 128, 512)),
+    }
     for where, (name, values) in ranges.items():
         parts.append(trainings.least_conditions([along[name][value] for value in values], where))
     return join([*parts, facts(seeds, claimed)])
@@ -148,9 +197,11 @@ STATED = {
 
 @plotting.under_defaults
 def draw_conditions(table: Table) -> Picture:
-    """One panel per condition: the mean hinge loss as a line, runs as dots, the theorem's conditions as thin lines.
+    """One panel per condition: the mean hinge loss as a line, runs as dots, the theorem's
+    conditions as thin lines.
 
-    The classification error is zero in most runs; numbers at the top say how many runs have another one.
+    The classification error is zero in most runs; numbers at the top say how many runs have another
+    one.
     """
     runs = table.runs.loc[table.runs["panel"] != "", "seed"].nunique()
     title = f"Hinge loss on unseen tasks against each condition of theorem 1; top: runs of {runs} with wrong answers"
@@ -172,7 +223,9 @@ def draw_conditions(table: Table) -> Picture:
         house.axis_labels(axes, CONDITIONS[name].label, "")
     house.common_labels(figure, y="Hinge loss")
     batches = np.array(CONDITIONS["batch"].values)
-    panels["batch"].plot(batches, 1.5 / np.sqrt(batches), **plotting.GUIDE, label=r"$1.5/\sqrt{B}$", gid="bound")
+    panels["batch"].plot(
+        batches, 1.5 / np.sqrt(batches), **plotting.GUIDE, label=r"$1.5/\sqrt{B}$", gid="bound"
+    )
     house.name_curves(panels["batch"], {"bound": r"$1.5/\sqrt{B}$"})
     return figure
 
@@ -181,7 +234,9 @@ def draw_conditions(table: Table) -> Picture:
 
 
 def measure_sizes(runs: Trained, scale: str) -> Rows:
-    """Return steps and errors against M_1, large neurons against m, and the cost of pruning small ones against M_2."""
+    """Return steps and errors against M_1, large neurons against m, and the cost of pruning
+    small ones against M_2.
+    """
     seeds = runs[SHARED].sweep.seeds
     parts: list[Rows] = []
     for name, measured in (("M_1", _patterns), ("m", _neurons), ("M_2", _irrelevant)):
@@ -194,11 +249,17 @@ def measure_sizes(runs: Trained, scale: str) -> Rows:
 
 def _patterns(along: Mapping[int, Runs], seeds: list[int]) -> Iterator[Rows]:
     sizes = np.array([growth_of_steps(m_1) for m_1 in along])
-    steps = np.stack([first_step_below(of_size.losses, TARGET, WINDOW) for of_size in along.values()])
+    steps = np.stack(
+        [first_step_below(of_size.losses, TARGET, WINDOW) for of_size in along.values()]
+    )
     line, x = np.exp(np.log(steps / sizes[:, None]).mean()) * sizes, np.array(list(along))[:, None]
     yield rows("steps", seeds, steps, panel="M_1", series=RUN, x=x)
     yield rows("steps", seeds, line[:, None], panel="M_1", series="theorem 1", x=x)
-    yield rows("slope of steps against M_1 sqrt(log M_1)", seeds, [log_slope(sizes, of_run) for of_run in steps.T])
+    yield rows(
+        "slope of steps against M_1 sqrt(log M_1)",
+        seeds,
+        [log_slope(sizes, of_run) for of_run in steps.T],
+    )
     for m_1 in (8, 12):
         yield rows(f"hinge loss on unseen tasks, M_1 = {m_1}", seeds, unseen(along[m_1])[HINGE])
 
@@ -212,11 +273,15 @@ def _neurons(along: Mapping[int, Runs], seeds: list[int]) -> Iterator[Rows]:
     yield rows("slope of the share of large neurons against m", seeds, slopes)
     for m in (32, 128):
         least = pruning(trainings.in_axes(along[m])).least_rise_per_share()
-        yield rows(f"least rise of the hinge loss per share of large neurons, m = {m}", seeds, least)
+        yield rows(
+            f"least rise of the hinge loss per share of large neurons, m = {m}", seeds, least
+        )
 
 
 def _irrelevant(along: Mapping[int, Runs], seeds: list[int]) -> Iterator[Rows]:
-    rises = np.stack([pruning(trainings.in_axes(of_size)).rise_without_small() for of_size in along.values()])
+    rises = np.stack(
+        [pruning(trainings.in_axes(of_size)).rise_without_small() for of_size in along.values()]
+    )
     allowed, x = np.array([[EPS + m_2**-0.5] for m_2 in along]), np.array(list(along))[:, None]
     multiples = rises / allowed
     yield rows("rise of the hinge loss", seeds, rises, panel="M_2", series=RUN, x=x)
@@ -229,7 +294,12 @@ ONE_RUN = house.styles({RUN: "one run"})[0]
 DRAWN = {
     "M_1": ("steps", STEPS, "theorem 1", r"$\propto M_1\sqrt{\log M_1}$"),
     "m": ("share of large neurons", "Share of large neurons", "", ""),
-    "M_2": ("rise of the hinge loss", "Rise of the hinge loss", "theorem 3", r"$(\epsilon + M_2^{-1/2})/10$"),
+    "M_2": (
+        "rise of the hinge loss",
+        "Rise of the hinge loss",
+        "theorem 3",
+        r"$(\epsilon + M_2^{-1/2})/10$",
+    ),
 }
 """Panel -> observable and its label, the series of the theorem's line and its label."""
 
@@ -244,7 +314,9 @@ def draw_sizes(table: Table) -> Picture:
         house.log_ticks(axes, SIZES[name].values, (80, 100, 120, 150, 200) if name == "M_1" else ())
         house.dots(axes, table.points(name, RUN, observable), ONE_RUN)
         if theorem:
-            plotting.curves(axes, table, [Style(theorem, formula, "0.3", line="--")], observable, linewidth=1.2)
+            plotting.curves(
+                axes, table, [Style(theorem, formula, "0.3", line="--")], observable, linewidth=1.2
+            )
             house.name_curves(axes, {theorem: formula})
         house.axis_labels(axes, SIZES[name].label, label)
     panels["m"].set_ylim(0, 1)
@@ -259,11 +331,21 @@ FRACTIONS = (0.3, 0.4, 0.55, 0.75, 1.0)
 def rate_sweeps(scale: str) -> list[Sweep]:
     """One sweep over all alphas and seeds."""
     configs = trainings.theorem_configs(scale, relevant_fraction=FRACTIONS)
-    return [Sweep("li_icl_alpha", one_layer.MODEL, configs, (40 if scale == "smoke" else 600,), one_layer.Evaluation())]
+    return [
+        Sweep(
+            "li_icl_alpha",
+            one_layer.MODEL,
+            configs,
+            (40 if scale == "smoke" else 600,),
+            one_layer.Evaluation(),
+        )
+    ]
 
 
 def measure_rates(runs: Trained, scale: str) -> Rows:
-    """Return steps per alpha and seed, the slope of each seed, and the theorem's line through the mean of the dots."""
+    """Return steps per alpha and seed, the slope of each seed, and the theorem's line through
+    the mean of the dots.
+    """
     trained, x = single(runs), np.array(FRACTIONS)
     seeds = sorted(set(trained.sweep.seeds))
     steps = first_step_below(trained.losses, TARGET, WINDOW).reshape(len(x), len(seeds))
@@ -272,7 +354,9 @@ def measure_rates(runs: Trained, scale: str) -> Rows:
         [
             rows("steps", seeds, steps, panel="main", series=RUN, x=x[:, None]),
             rows("steps", seeds, line[:, None], panel="main", series="exponent -2/3", x=x[:, None]),
-            rows("slope of steps against alpha", seeds, [log_slope(x, of_run) for of_run in steps.T]),
+            rows(
+                "slope of steps against alpha", seeds, [log_slope(x, of_run) for of_run in steps.T]
+            ),
             trainings.least_conditions([trained], "alpha"),
         ]
     )
@@ -281,7 +365,9 @@ def measure_rates(runs: Trained, scale: str) -> Rows:
 @plotting.under_defaults
 def draw_rates(table: Table) -> Picture:
     """One dot per seed, and a line with the theorem's exponent through their mean."""
-    figure, panels = house.panels(["main"], 1, r"Training steps against $\alpha$, one dot per run", (380, 280))
+    figure, panels = house.panels(
+        ["main"], 1, r"Training steps against $\alpha$, one dot per run", (380, 280)
+    )
     house.log_ticks(panels["main"], FRACTIONS, (75, 100, 150, 200, 300))
     house.dots(panels["main"], table.points("main", RUN, "steps"), ONE_RUN)
     theorem = Style("exponent -2/3", r"$\propto \alpha^{-2/3}$", "0.3", line="--")
@@ -294,7 +380,9 @@ def draw_rates(table: Table) -> Picture:
 
 
 FIGURES = (
-    Figure("icl_conditions", partial(sweeps, panels=CONDITIONS), measure_conditions, draw_conditions),
+    Figure(
+        "icl_conditions", partial(sweeps, panels=CONDITIONS), measure_conditions, draw_conditions
+    ),
     Figure("icl_sizes", partial(sweeps, panels=SIZES), measure_sizes, draw_sizes),
     Figure("icl_rates", rate_sweeps, measure_rates, draw_rates),
 )

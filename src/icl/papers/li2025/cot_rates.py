@@ -1,6 +1,8 @@
-"""Chain of thought: training steps against alpha, K and M (theorem 4), and examples per prompt (theorems 5 and 6).
+"""Chain of thought: training steps against alpha, K and M (theorem 4), and examples per prompt
+(theorems 5 and 6).
 
-The theorems' Theta(.) and Omega(.) have constants of one here, if none are fitted (Li et al. 2025, arXiv 2410.02167).
+The theorems' Theta(.) and Omega(.) have constants of one here, if none are fitted (Li et al. 2025,
+arXiv 2410.02167).
 """
 
 from typing import Any, NamedTuple
@@ -10,29 +12,50 @@ import numpy as np
 from icl.drawing import house, plotting
 from icl.evidence.intervals import first_step_below, kendall, least_length, log_slope
 from icl.evidence.significance import mean_interval
-from icl.figure import Axes, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, curves, facts, grid, join
+from icl.figure import (
+    Axes,
+    Figure,
+    Picture,
+    Rows,
+    Runs,
+    Style,
+    Sweep,
+    Table,
+    Trained,
+    curves,
+    facts,
+    grid,
+    join,
+)
 from icl.papers.li2025 import one_layer, trainings
 from icl.papers.li2025.decoding import chain_of_thought, single_answer, wrong_answers
 from icl.papers.li2025.transition_matrices import condition_1
 
 
 def training_terms(alpha: float, k: int, m: int, eps: float) -> tuple[float, float]:
-    """Theorem 4: the terms alpha^-2 K^3 and M K (1/alpha + 1/eps) of the number T of SGD iterations to a loss eps."""
+    """Theorem 4: the terms alpha^-2 K^3 and M K (1/alpha + 1/eps) of the number T of SGD
+    iterations to a loss eps.
+    """
     return alpha**-2 * k**3, m * k * (1 / alpha + 1 / eps)
 
 
 def chain_examples(alpha: float, tau: float, rho: float) -> float:
-    """Theorem 5: l_ts = Omega((alpha' tau^f rho^f)^-2) examples are sufficient for correct chains of thought."""
+    """Theorem 5: l_ts = Omega((alpha' tau^f rho^f)^-2) examples are sufficient for correct
+    chains of thought.
+    """
     return (alpha * tau * rho) ** -2
 
 
 def end_examples(alpha: float, tau: float) -> float:
-    """Theorem 6: l_ts = Omega((alpha' tau_o^f)^-2) examples are sufficient for a right answer under Condition 1."""
+    """Theorem 6: l_ts = Omega((alpha' tau_o^f)^-2) examples are sufficient for a right answer
+    under Condition 1.
+    """
     return (alpha * tau) ** -2
 
 
 def fitted_factors(terms: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Least-squares fit in log T of the factors c >= 0 of T = c_1 term_1 + c_2 term_2: (n, 2) and (n,) -> (2,).
+    """Least-squares fit in log T of the factors c >= 0 of T = c_1 term_1 + c_2 term_2: (n, 2) and
+    (n,) -> (2,).
 
     NaN if a time is not finite.
     """
@@ -50,8 +73,12 @@ def slopes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.array([log_slope(x, of_seed) for of_seed in y.T])
 
 
-def power_law(x: np.ndarray, y: np.ndarray, at: np.ndarray, slope: float | None = None) -> np.ndarray:
-    """Least-squares power law for each seed, with a given slope if any: (n,), (n, seeds) and (m,) -> (m, seeds)."""
+def power_law(
+    x: np.ndarray, y: np.ndarray, at: np.ndarray, slope: float | None = None
+) -> np.ndarray:
+    """Least-squares power law for each seed, with a given slope if any: (n,), (n, seeds) and
+    (m,) -> (m, seeds).
+    """
     exponent = slopes(x, y) if slope is None else slope
     return np.exp(np.log(y).mean(axis=0) + exponent * (np.log(at)[:, None] - np.log(x).mean()))
 
@@ -80,7 +107,9 @@ STEPS = {"paper": 400, "laptop": 400, "smoke": 20}
 WINDOW = 10
 TARGET = 0.1  # a batch of 120 prompts is more than eps^-2
 FACTORS = (0.0222, 0.0863)
-"""Factors of theorem 4's two terms: means over seeds 0 to 9, fitted by `snakemake cot_rates --config first_seed=0`."""
+"""Factors of theorem 4's two terms: means over seeds 0 to 9, fitted by `snakemake cot_rates
+--config first_seed=0`.
+"""
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -90,7 +119,10 @@ def sweeps(scale: str) -> list[Sweep]:
     for panel in PANELS[1:]:
         for name, value in zip(panel.sweeps, panel.values, strict=True):
             configs[name] = grid(trainings.pinned(**{panel.constant: value}), **fixed)
-    training = [Sweep(n, one_layer.MODEL, c, (STEPS[scale],), one_layer.Evaluation()) for n, c in configs.items()]
+    training = [
+        Sweep(n, one_layer.MODEL, c, (STEPS[scale],), one_layer.Evaluation())
+        for n, c in configs.items()
+    ]
     test = trainings.varied_test(**dict([*VARIED.values(), *VARIED_ENDS.values()]))
     size = {"context_length_test": LENGTHS[-1], "queries": QUERIES[scale]}
     return [*training, *trainings.shared_training(scale, test, **size)]
@@ -106,7 +138,9 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def steps_to_target(runs: Runs) -> np.ndarray:
-    """First step with a mean |F - z|^2 / (2 beta^2) of the last WINDOW batches below TARGET, NaN if none: (runs,)."""
+    """First step with a mean |F - z|^2 / (2 beta^2) of the last WINDOW batches below TARGET, NaN
+    if none: (runs,).
+    """
     losses = runs.losses / np.array([[config.pattern_norm**2] for config in runs.sweep.configs])
     return first_step_below(losses, TARGET, WINDOW)
 
@@ -119,7 +153,9 @@ ORDERS = {
 
 
 def training(runs: Trained) -> tuple[list[Rows], dict[str, Any]]:
-    """Return steps against each constant with fits, their order and exponents, and the conditions of theorem 4."""
+    """Return steps against each constant with fits, their order and exponents, and the
+    conditions of theorem 4.
+    """
     first, seeds = runs["li_cot_alpha"].sweep, runs["li_cot"].sweep.seeds
     terms, steps, parts = [], [], []
     found: dict[str, Any] = {}
@@ -129,7 +165,9 @@ def training(runs: Trained) -> tuple[list[Rows], dict[str, Any]]:
         configs = [config for part in trained for config in part.sweep.configs[:: len(seeds)]]
         constants = [(c.relevant_fraction, c.chain_length, c.relevant_patterns) for c in configs]
         points = np.array([training_terms(*of_point, TARGET) for of_point in constants])
-        parts.append(curves("steps", letter, seeds, x[:, None], {"steps": y, "fit": power_law(x, y, x)}))
+        parts.append(
+            curves("steps", letter, seeds, x[:, None], {"steps": y, "fit": power_law(x, y, x)})
+        )
         parts.append(curves("steps", letter, None, x, {"theorem": points @ FACTORS}))
         found[ORDERS[letter]] = [kendall(x, of_seed) for of_seed in y.T]
         found[f"exponent of steps in {letter}"] = slopes(x, y)
@@ -137,18 +175,23 @@ def training(runs: Trained) -> tuple[list[Rows], dict[str, Any]]:
             found["exponent of steps in K from 6 on"] = slopes(x[x >= 6], y[x >= 6])
         terms.append(points)
         steps.append(y)
-    factors = np.array([fitted_factors(np.concatenate(terms), of_seed) for of_seed in np.concatenate(steps).T])
+    factors = np.array(
+        [fitted_factors(np.concatenate(terms), of_seed) for of_seed in np.concatenate(steps).T]
+    )
     return parts, found | {
         "fitted factor of alpha^-2 K^3": factors[:, 0],
         "fitted factor of M K (1/alpha + 1/eps)": factors[:, 1],
         "batch times eps^2": first.configs[0].batch * TARGET**2,
-        "least training examples times alpha": min(c.context_length * c.relevant_fraction for c in first.configs),
+        "least training examples times alpha": min(
+            c.context_length * c.relevant_fraction for c in first.configs
+        ),
     }
 
 
 # Examples per prompt
 
-# The published error under Condition 1 is below 0.15 with 35 examples; LENGTHS[-1] is more than four times as many.
+# The published error under Condition 1 is below 0.15 with 35 examples; LENGTHS[-1] is more than
+# four times as many.
 ENOUGH, ENOUGH_ENDS = 0.05, 0.15
 QUERIES = {"paper": 1000, "laptop": 300, "smoke": 10}
 LENGTHS = tuple(sorted({round(n) for n in np.geomspace(4, 240, 45)}))
@@ -162,15 +205,26 @@ VARIED_ENDS = {"alpha'": VARIED["alpha'"], "tau_o^f": ("end_probability", (0.4, 
 
 
 def examples(runs: Runs) -> tuple[list[Rows], dict[str, np.ndarray]]:
-    """Return the least number of examples for correct chains as each factor of theorem 5 varies, and its fits."""
+    """Return the least number of examples for correct chains as each factor of theorem 5 varies,
+    and its fits.
+    """
     test, seeds = runs.sweep.test, runs.sweep.seeds
-    tests = {letter: [test.variation(**{name: v}) for v in values] for letter, (name, values) in VARIED.items()}
+    tests = {
+        letter: [test.variation(**{name: v}) for v in values]
+        for letter, (name, values) in VARIED.items()
+    }
     # The point with the default values is in every series, but counts once.
     points = list(dict.fromkeys(point for of_letter in tests.values() for point in of_letter))
-    errors = wrong_answers(chain_of_thought, runs, [point.setting() for point in points], LENGTHS).mean(axis=-1)
+    errors = wrong_answers(
+        chain_of_thought, runs, [point.setting() for point in points], LENGTHS
+    ).mean(axis=-1)
     y = np.stack([least_length(curve, LENGTHS, ENOUGH) for curve in errors])
-    x = np.array([chain_examples(p.relevant_fraction_test, p.path_probability, p.primacy) for p in points])
-    found = growth(x, y, "growth of examples over theorem 5", "exponent of examples in alpha' tau^f rho^f")
+    x = np.array(
+        [chain_examples(p.relevant_fraction_test, p.path_probability, p.primacy) for p in points]
+    )
+    found = growth(
+        x, y, "growth of examples over theorem 5", "exponent of examples in alpha' tau^f rho^f"
+    )
     ends = np.array([x.min(), x.max()])
     lines = {"fit": power_law(x, y, ends), "theorem": power_law(x, y, ends, slope=1.0)}
     parts = [curves("examples", "examples", seeds, ends[:, None], lines)]
@@ -182,21 +236,27 @@ def examples(runs: Runs) -> tuple[list[Rows], dict[str, np.ndarray]]:
 
 
 def facts_of_ends(runs: Runs) -> dict[str, Any]:
-    """How the least number of examples for a single answer grows as the factors of theorem 6 vary, and Condition 1."""
+    """How the least number of examples for a single answer grows as the factors of theorem 6
+    vary, and Condition 1.
+    """
     varied = [{name: value} for name, values in VARIED_ENDS.values() for value in values]
     points = list(dict.fromkeys(runs.sweep.test.variation(**change) for change in varied))
     settings = [point.end_setting() for point in points]
     errors = wrong_answers(single_answer, runs, settings, LENGTHS).mean(axis=-1)
     y = np.stack([least_length(curve, LENGTHS, ENOUGH_ENDS) for curve in errors])
-    x = np.array([end_examples(point.relevant_fraction_test, point.end_probability) for point in points])
+    x = np.array(
+        [end_examples(point.relevant_fraction_test, point.end_probability) for point in points]
+    )
     share = min(condition_1(setting.matrices).mean() for setting in settings)
-    found = growth(x, y, "growth of ICL examples over theorem 6", "exponent of ICL examples in alpha' tau_o^f")
+    found = growth(
+        x, y, "growth of ICL examples over theorem 6", "exponent of ICL examples in alpha' tau_o^f"
+    )
     return found | {"least share of starts that meet Condition 1": share}
 
 
 def growth(x: np.ndarray, y: np.ndarray, over: str, exponent: str) -> dict[str, np.ndarray]:
-    """Log-log slope of the needed examples y over the theorem's x, which is at most 0 for an upper bound of this order,
-    and the exponent in its factors: x = factors^-2.
+    """Log-log slope of the needed examples y over the theorem's x, which is at most 0 for an upper
+    bound of this order, and the exponent in its factors: x = factors^-2.
 
     over, exponent : their observables
     """
@@ -206,15 +266,22 @@ def growth(x: np.ndarray, y: np.ndarray, over: str, exponent: str) -> dict[str, 
 # Picture
 
 EXAMPLES = house.styles({name: rf"$\{name}$ varies" for name in VARIED}, markers=True)
-FIT, THEOREM = Style("fit", "power law", "0.3", line="-"), Style("theorem", "theorem", "0.3", line="--")
+FIT, THEOREM = (
+    Style("fit", "power law", "0.3", line="-"),
+    Style("theorem", "theorem", "0.3", line="--"),
+)
 HALF_SHOWN = 0.005  # smaller half-widths would be drawn as 0.00
 
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Three panels of steps and one of examples, with their fits."""
-    title = "Training steps (a to c) and examples (d): fitted power law (solid) and theorem (dashed)"
-    figure, panels = house.panels([panel.letter for panel in PANELS] + ["examples"], 2, title, (360, 240))
+    title = (
+        "Training steps (a to c) and examples (d): fitted power law (solid) and theorem (dashed)"
+    )
+    figure, panels = house.panels(
+        [panel.letter for panel in PANELS] + ["examples"], 2, title, (360, 240)
+    )
     for letter, _, values, symbol, _ in PANELS:
         axes = panels[letter]
         house.log_ticks(axes, values, (20, 50, 100, 200, 400))

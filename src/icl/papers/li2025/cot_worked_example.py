@@ -1,4 +1,6 @@
-"""The talk's worked example, two noisy steps over two patterns: its matrices, and the answers of the trained layer."""
+"""The talk's worked example, two noisy steps over two patterns: its matrices, and the answers of
+the trained layer.
+"""
 
 from functools import partial
 from typing import Any
@@ -26,22 +28,32 @@ LAST = {
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """A_1, A_2 and B; errors of chain of thought and of a single answer against the number of examples, by start."""
+    """A_1, A_2 and B; errors of chain of thought and of a single answer against the number of
+    examples, by start.
+    """
     trained = single(runs)
     test, seeds = trained.sweep.test, trained.sweep.seeds
     setting = Setting(test.relevant_fraction_test, with_exact_steps(STEPS, test.chain_length))
     lengths = [length for length in LENGTHS if length <= test.context_length_test]
     starts = np.stack([draw_test(config, test).start for config in trained.sweep.configs])
     holds = condition_1(setting.matrices)
-    found = {"Condition 1 from start 1": float(holds[0]), "Condition 1 from start 2": float(holds[1])}
+    found = {
+        "Condition 1 from start 1": float(holds[0]),
+        "Condition 1 from start 2": float(holds[1]),
+    }
     errors = {}
     for name, answer in (("CoT", chain_of_thought), ("ICL", single_answer)):
         (wrong,) = wrong_answers(answer, trained, [setting], lengths)
         for start in (1, 2):
-            errors[f"{name}, start {start}"] = of_start = wrong.mean(axis=-1, where=starts == start - 1)
+            errors[f"{name}, start {start}"] = of_start = wrong.mean(
+                axis=-1, where=starts == start - 1
+            )
             found[LAST[name, start]] = of_start[-1]
     matrices = {"A_1": STEPS[0], "A_2": STEPS[1], "B": product(STEPS)}
-    parts = [curves("probability", name, None, [1, 2], {"row 1": a[0], "row 2": a[1]}) for name, a in matrices.items()]
+    parts = [
+        curves("probability", name, None, [1, 2], {"row 1": a[0], "row 2": a[1]})
+        for name, a in matrices.items()
+    ]
     parts.append(curves("error", "errors", seeds, np.array(lengths)[:, None], errors))
     return join([*parts, facts(seeds, found | trainings.conditions(trained))])
 
@@ -60,7 +72,9 @@ TITLES = {"A_1": "$A_1$", "A_2": "$A_2$", "B": "$B = A_1A_2$"}
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Return the three matrices with their entries, and the errors on the right."""
-    figure, panels = house.panels([*TITLES, "errors"], 4, "The worked example: step matrices and errors", (265, 235))
+    figure, panels = house.panels(
+        [*TITLES, "errors"], 4, "The worked example: step matrices and errors", (265, 235)
+    )
     for name, title in TITLES.items():
         axes, matrix = panels[name], table.matrix(name, "probability")
         house.share_map(axes, matrix)
@@ -69,7 +83,15 @@ def draw(table: Table) -> Picture:
                 "color": "w" if value > 0.5 else "k",
                 "weight": "bold" if value == matrix[row].max() else None,
             }
-            axes.text(column + 0.5, row + 0.5, f"{value:.2f}", fontsize=house.FONT, ha="center", va="center", **look)
+            axes.text(
+                column + 0.5,
+                row + 0.5,
+                f"{value:.2f}",
+                fontsize=house.FONT,
+                ha="center",
+                va="center",
+                **look,
+            )
         axes.set(xticks=(0.5, 1.5), xticklabels="12", yticks=(0.5, 1.5), yticklabels="12")
         house.axis_labels(axes, "to", "from", title)
     plotting.curves(panels["errors"], table, STYLES, "error", band=plotting.pale, **house.LINE)
@@ -80,6 +102,8 @@ def draw(table: Table) -> Picture:
 
 
 # Any matrices for two patterns, which `measure` replaces by the example's.
-EXACT: dict[str, Any] = dict.fromkeys(("path_probability", "primacy", "end_probability", "end_primacy"), 1.0)
+EXACT: dict[str, Any] = dict.fromkeys(
+    ("path_probability", "primacy", "end_probability", "end_primacy"), 1.0
+)
 sweeps = partial(trainings.shared_training, specific_patterns=2, **EXACT)
 FIGURES = (Figure("cot_worked_example", sweeps, measure, draw),)

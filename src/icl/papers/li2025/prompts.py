@@ -1,8 +1,10 @@
-"""Training and test prompts (Li et al. 2025): chains z_0, ..., z_K of pattern indices, and vectors with noise.
+"""Training and test prompts (Li et al. 2025): chains z_0, ..., z_K of pattern indices, and vectors
+with noise.
 
-Training chains have no errors: z_k = f_k(z_{k-1}). In test chains z_k follows row z_{k-1} of the transition matrix A_k.
-They run over testing-specific (TSR) patterns, which lie in the span of the M orthonormal training-relevant (TRR) ones.
-A run's random numbers for the test are drawn once (`Draw`), so that all `Setting`s are compared on the same draws.
+Training chains have no errors: z_k = f_k(z_{k-1}). In test chains z_k follows row z_{k-1} of the
+transition matrix A_k. They run over testing-specific (TSR) patterns, which lie in the span of the M
+orthonormal training-relevant (TRR) ones. A run's random numbers for the test are drawn once
+(`Draw`), so that all `Setting`s are compared on the same draws.
 """
 
 from dataclasses import dataclass
@@ -16,12 +18,14 @@ from icl.papers.li2025.transition_matrices import ROUNDING, best_chains
 
 
 def training_chains(words: np.ndarray, steps: int, patterns: int, shared: np.ndarray) -> np.ndarray:
-    """Return the distinct chains of prompts with new tasks: patterns of every z_k, int64 (runs, B, 1 + others, K + 1).
+    """Return the distinct chains of prompts with new tasks: patterns of every z_k, int64 (runs, B,
+    1 + others, K + 1).
 
-    The steps f_k are independent uniform permutations of the M patterns. The query's start is uniform; of l examples
-    `shared` have it, and the others start uniformly elsewhere. Composed permutations give z_k = sigma_k(i) with
-    independent uniform sigma_0, ..., sigma_K, where i = 0 is the query. Row 0 is the query's chain, which all examples
-    with its start equal; every other row is one example. The last rows of runs with fewer others are not used.
+    The steps f_k are independent uniform permutations of the M patterns. The query's start is
+    uniform; of l examples `shared` have it, and the others start uniformly elsewhere. Composed
+    permutations give z_k = sigma_k(i) with independent uniform sigma_0, ..., sigma_K, where i = 0
+    is the query. Row 0 is the query's chain, which all examples with its start equal; every other
+    row is one example. The last rows of runs with fewer others are not used.
 
     words : random 64-bit words, uint64 (runs, B, l + (K + 1) M); shared : (runs,)
     """
@@ -47,14 +51,17 @@ def permutations(words: np.ndarray) -> np.ndarray:
 def sharing(length: int, fraction: float) -> np.ndarray:
     """Which examples start with the query's pattern: bool (length,).
 
-    Every prefix of n examples has ceil(alpha n) of them, the least number that is a fraction of at least alpha.
+    Every prefix of n examples has ceil(alpha n) of them, the least number that is a fraction of at
+    least alpha.
     """
     return np.diff(np.ceil(fraction * np.arange(length + 1) - ROUNDING)) > 0
 
 
-def starts_of_examples(uniform: np.ndarray, start: np.ndarray, patterns: int, fraction: float) -> np.ndarray:
-    """Return starts of examples, int64 (queries, length): each is the query's with probability alpha', else uniform
-    elsewhere.
+def starts_of_examples(
+    uniform: np.ndarray, start: np.ndarray, patterns: int, fraction: float
+) -> np.ndarray:
+    """Return starts of examples, int64 (queries, length): each is the query's with probability
+    alpha', else uniform elsewhere.
 
     uniform : (queries, length) on [0, 1), start : (queries,)
     """
@@ -74,12 +81,15 @@ class Setting:
     matrices: np.ndarray
 
     def __post_init__(self) -> None:
-        if not (self.matrices.min() >= 0 and np.abs(self.matrices.sum(axis=-1) - 1).max() <= ROUNDING):
+        if not (
+            self.matrices.min() >= 0 and np.abs(self.matrices.sum(axis=-1) - 1).max() <= ROUNDING
+        ):
             raise ValueError("transition matrices: rows must be probabilities that sum to 1")
 
 
 def testing_chains(uniform: np.ndarray, start: np.ndarray, setting: Setting) -> np.ndarray:
-    """Examples with errors: int64 (queries, length, K + 1); a shorter context has the first of them.
+    """Examples with errors: int64 (queries, length, K + 1); a shorter context has the first of
+    them.
 
     uniform : (queries, length, K + 1) on [0, 1), start : (queries,)
     """
@@ -101,18 +111,24 @@ def testing_chains(uniform: np.ndarray, start: np.ndarray, setting: Setting) -> 
 
 
 def orthonormal_patterns(rng: np.random.Generator, number: int, dimension: int) -> np.ndarray:
-    """Orthonormal TSR patterns, uniformly random in the span of M >= M' orthonormal TRR patterns: (M', M)."""
+    """Orthonormal TSR patterns, uniformly random in the span of M >= M' orthonormal TRR
+    patterns: (M', M).
+    """
     q, r = np.linalg.qr(rng.standard_normal((dimension, number)))
     return (q * np.sign(np.diag(r))).T
 
 
 def noise_sizes(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-    """Norms of noise vectors over their root mean square, uniform from 0: float32 (prompts, vectors)."""
+    """Norms of noise vectors over their root mean square, uniform from 0: float32 (prompts,
+    vectors).
+    """
     return (np.sqrt(3) * rng.random(shape)).astype(np.float32)
 
 
 def bounded_noise(rng: np.random.Generator, shape: tuple[int, ...], norm: float) -> np.ndarray:
-    """Noise vectors of the given norm and uniform direction: float32 `shape`, vectors along the last axis."""
+    """Noise vectors of the given norm and uniform direction: float32 `shape`, vectors along the
+    last axis.
+    """
     noise = rng.standard_normal(shape, dtype=np.float32)
     noise *= np.float32(norm) / np.sqrt(np.einsum("...d,...d->...", noise, noise))[..., None]
     return noise
@@ -121,9 +137,11 @@ def bounded_noise(rng: np.random.Generator, shape: tuple[int, ...], norm: float)
 class Draw(NamedTuple):
     """The random draws of one run's test prompts, used for all settings.
 
-    patterns : the TSR patterns, (M', M); noise (queries, l_ts, K + 1, M) and query_noise (queries, M)
+    patterns : the TSR patterns, (M', M); noise (queries, l_ts, K + 1, M) and query_noise (queries,
+        M)
     uniform : (queries, l_ts, K + 1), start : (queries,); see `testing_chains`
-    names : pattern of state i of z_k in the query's task, (queries, K + 1, M'); each query has a new task
+    names : pattern of state i of z_k in the query's task, (queries, K + 1, M'); each query has a
+        new task
     """
 
     patterns: np.ndarray

@@ -1,6 +1,7 @@
 """One layer of linear attention learns one step of gradient descent (von Oswald et al., ICML 2023).
 
-Tokens e_i = (x_i, y_i) with y_i = <w, x_i>, and the query (x_q, 0); keys and values come from the N examples only,
+Tokens e_i = (x_i, y_i) with y_i = <w, x_i>, and the query (x_q, 0); keys and values come from the N
+examples only,
 
     e_j <- e_j + sum_i (e_j W_Q W_K' e_i') e_i W_V W_P,   y_hat = minus the query's last entry,   L = E (y_hat - y)^2/2.
 
@@ -8,7 +9,8 @@ The query depends only on A, the first d rows of W_Q W_K', and b, the last colum
 
     y_hat = -x_q' A G b,   G = sum_i e_i e_i'.
 
-The loss is averaged over a batch of new tasks at every step, as published, or over all tasks by its closed form.
+The loss is averaged over a batch of new tasks at every step, as published, or over all tasks by its
+closed form.
 """
 
 from collections.abc import Sequence
@@ -31,17 +33,20 @@ CUT_AT, CUT_DEVIATION = 2.0, 0.87962566103424
 
 # Sources of constants.
 ESTIMATOR = (
-    "fresh_prompts: the mean over a batch of new tasks at every step, as published; its noise causes the plateaus. "
+    "fresh_prompts: the mean over a batch of new tasks at every step, as published; its noise "
+    "causes the plateaus. "
     "population: the mean over all tasks, in closed form (ours)"
 )
 HALF_WIDTH = (
-    "x ~ U(-1/2, 1/2) in the code; text and figures say U(-1, 1), which would give losses four times as large as the "
+    "x ~ U(-1/2, 1/2) in the code; text and figures say U(-1, 1), which would give losses four "
+    "times as large as the "
     "published ones"
 )
 DECAY = "published code; the text says Adam's default, 0.999"
 INIT = "published code: D times the variance of a normal distribution truncated at +-2 sigma"
 COOLING = (
-    "0: constant learning rate, as published; else it halves every 50 steps from this step on, because Adam otherwise "
+    "0: constant learning rate, as published; else it halves every 50 steps from this step on, "
+    "because Adam otherwise "
     "stays 1e-4 above the least loss at d = 50"
 )
 CLIP = "bound on the outputs on larger inputs: the last three published points need it; the released notebook has none"
@@ -51,16 +56,33 @@ CLIP = "bound on the outputs on larger inputs: the last three published points n
 class Config(RunConfig):
     """Constants of a training."""
 
-    gradient_estimator: str = constant("fresh_prompts", "published", ESTIMATOR, choices=("fresh_prompts", "population"))
-    dimension: int = constant(10, "published", "notebook of the published code", letter="d", at_least=1, at_most=1000)
+    gradient_estimator: str = constant(
+        "fresh_prompts", "published", ESTIMATOR, choices=("fresh_prompts", "population")
+    )
+    dimension: int = constant(
+        10, "published", "notebook of the published code", letter="d", at_least=1, at_most=1000
+    )
     context_length: int = constant(
-        10, "published", "notebook of the published code; N = d throughout", letter="N", at_least=1, at_most=10000
+        10,
+        "published",
+        "notebook of the published code; N = d throughout",
+        letter="N",
+        at_least=1,
+        at_most=10000,
     )
     half_width: float = constant(0.5, "published", HALF_WIDTH, above=0)
-    batch: int = constant(2048, "published", "notebook of the published code", letter="B", at_least=1)
-    learning_rate: float = constant(1e-3, "published", "AdamW of the published code; its decay is 0", above=0)
-    first_decay: float = constant(0.9, "published", "published code", letter="beta_1", at_least=0, at_most=0.9999)
-    second_decay: float = constant(0.98, "published", DECAY, letter="beta_2", at_least=0, at_most=0.9999)
+    batch: int = constant(
+        2048, "published", "notebook of the published code", letter="B", at_least=1
+    )
+    learning_rate: float = constant(
+        1e-3, "published", "AdamW of the published code; its decay is 0", above=0
+    )
+    first_decay: float = constant(
+        0.9, "published", "published code", letter="beta_1", at_least=0, at_most=0.9999
+    )
+    second_decay: float = constant(
+        0.98, "published", DECAY, letter="beta_2", at_least=0, at_most=0.9999
+    )
     cooling_from: int = constant(0, "ours", COOLING, at_least=0)
     clip_norm: float = constant(
         1e-3, "published", "published code: norm of the gradient of all weights together", above=0
@@ -74,13 +96,23 @@ class Evaluation(Constants):
 
     tasks: int = constant(10000, "published", "notebook of the published code", at_least=1)
     larger_tasks: int = constant(
-        40000, "ours", "tasks on larger inputs; the published 1,000 give an error of 7 % at alpha = 2", at_least=1
+        40000,
+        "ours",
+        "tasks on larger inputs; the published 1,000 give an error of 7 % at alpha = 2",
+        at_least=1,
     )
     shared_tasks: bool = constant(
-        False, "ours", "each seed has its own tasks, so that intervals cover them; true: one set for all, as published"
+        False,
+        "ours",
+        "each seed has its own tasks, so that intervals cover them; true: one set for all, as "
+        "published",
     )
-    damping: float = constant(0.75, "published", "factor of the update when the layer is repeated", above=0, at_most=1)
-    layers: int = constant(50, "published", "number of applications of the layer", at_least=1, at_most=1000)
+    damping: float = constant(
+        0.75, "published", "factor of the update when the layer is repeated", above=0, at_most=1
+    )
+    layers: int = constant(
+        50, "published", "number of applications of the layer", at_least=1, at_most=1000
+    )
     clip: float = constant(10.0, "inferred", CLIP, above=0)
 
 
@@ -109,8 +141,9 @@ def _cut_normal(seed: int, shape: tuple[int, ...]) -> np.ndarray:
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     """Fresh tasks of every run with the batch as the last axis; nothing for the population.
 
-    inputs : (runs, N + 1, d, B), the query last, float32. An input is one of the 65,536 midpoints of a grid on
-    (-half_width, half_width), chosen by 16 random bits; its moments agree with the uniform ones to nine digits.
+    inputs : (runs, N + 1, d, B), the query last, float32. An input is one of the 65,536 midpoints
+    of a grid on (-half_width, half_width), chosen by 16 random bits; its moments agree with the
+    uniform ones to nine digits.
     weights : the tasks w, (runs, d, B), float32
     """
     if configs[0].gradient_estimator == "population":
@@ -120,7 +153,9 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     inputs = np.empty((len(configs), n + 1, d, b), dtype=np.float32)
     weights = np.empty((len(configs), d, b), dtype=np.float32)
     for run, config in enumerate(configs):
-        drawn = random_bits(NAME, [config.seed], "train", step, (-(-size // 4),)).view(np.int16)[0, :size]
+        drawn = random_bits(NAME, [config.seed], "train", step, (-(-size // 4),)).view(np.int16)[
+            0, :size
+        ]
         # One example at a time keeps the numbers in the cache for all operations.
         for grid_points, example in zip(drawn.reshape(n + 1, d, b), inputs[run], strict=True):
             example[...] = grid_points
@@ -137,7 +172,10 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
     if configs[0].gradient_estimator == "population":
         losses = [population_loss(*of_run) for of_run in zip(a, b, configs, strict=True)]
     else:
-        losses = [prompts_loss(*of_run) for of_run in zip(a, b, batch["inputs"], batch["weights"], strict=True)]
+        losses = [
+            prompts_loss(*of_run)
+            for of_run in zip(a, b, batch["inputs"], batch["weights"], strict=True)
+        ]
     return torch.stack(losses)
 
 
@@ -151,7 +189,9 @@ def prompts_loss(a: Tensor, b: Tensor, inputs: Tensor, w: Tensor) -> Tensor:
     inputs : (N + 1, d, B), the query last; w : the tasks, (d, B)
     """
     query = inputs[-1]
-    vectors = torch.stack([b[:-1, None] + b[-1] * w, a[:, :-1].mT @ query + (a[:, -1] @ query) * w], dim=1)
+    vectors = torch.stack(
+        [b[:-1, None] + b[-1] * w, a[:, :-1].mT @ query + (a[:, -1] @ query) * w], dim=1
+    )
     on_values, on_keys = product(inputs[None, :-1], vectors[None])[0].unbind(dim=1)
     residual = (w * query).sum(dim=0) + (on_values * on_keys).sum(dim=0)
     return residual.square().mean() / 2

@@ -1,4 +1,6 @@
-"""A layer trained as published at N = d = 10, talk pages 16 to 18: repeated, on larger inputs, and its weights."""
+"""A layer trained as published at N = d = 10, talk pages 16 to 18: repeated, on larger inputs,
+and its weights.
+"""
 
 from collections import defaultdict
 from typing import Any
@@ -8,7 +10,21 @@ import numpy as np
 from icl.core.lazy import Axes
 from icl.core.runs import single
 from icl.drawing import house
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, curves, facts, join, plotting, rows
+from icl.figure import (
+    Axis,
+    Figure,
+    Picture,
+    Rows,
+    Runs,
+    Style,
+    Table,
+    Trained,
+    curves,
+    facts,
+    join,
+    plotting,
+    rows,
+)
 from icl.papers.oswald2023 import closed_forms, evaluation
 from icl.papers.oswald2023.evaluation import FINAL_EXCESS, final_excess
 from icl.papers.oswald2023.linear_attention import MATRICES
@@ -27,7 +43,9 @@ GD, TRAINED = "Gradient descent", "Trained Transformer"
 
 
 def measure_steps(runs: Trained, scale: str) -> Rows:
-    """Losses of the repeated layer and of gradient descent at every third repetition, and their distance."""
+    """Losses of the repeated layer and of gradient descent at every third repetition, and their
+    distance.
+    """
     trained = single(runs)
     test, seeds = trained.sweep.test, np.array(trained.sweep.seeds)
     by_run: dict[str, list[list[float]]] = {GD: [], TRAINED: []}
@@ -35,10 +53,15 @@ def measure_steps(runs: Trained, scale: str) -> Rows:
         prompts = evaluation.evaluation_prompts(config, test)
         layers = evaluation.layers_by_series(trained, run)
         for series, name in ((GD, "GD"), (TRAINED, "Trained TF")):
-            predicted = evaluation.repeated(layers[name], prompts, test.layers, test.damping)[::EVERY]
+            predicted = evaluation.repeated(layers[name], prompts, test.layers, test.damping)[
+                ::EVERY
+            ]
             by_run[series].append([evaluation.task_loss(each, prompts) for each in predicted])
-    # A layer that diverges has an infinite loss, which a median over runs can pass over, unlike NaN.
-    losses = {series: np.nan_to_num(each, nan=np.inf, posinf=np.inf) for series, each in by_run.items()}
+    # A layer that diverges has an infinite loss, which a median over runs can pass over, unlike
+    # NaN.
+    losses = {
+        series: np.nan_to_num(each, nan=np.inf, posinf=np.inf) for series, each in by_run.items()
+    }
     # fmin, because of infinity over infinity.
     distance = np.fmin(abs(losses[TRAINED] / losses[GD] - 1).max(axis=1), FAR)
     bounded = {FINAL_EXCESS: final_excess(trained), "largest distance from GD, relative": distance}
@@ -51,7 +74,9 @@ def draw_steps(table: Table) -> Picture:
     """Draw the published picture: 4 x 2.5 inch, line and plus signs."""
     figure, axes = plotting.canvas((400, 250), (70, 386, 14, 192))
     plotting.curves(axes, table, [Style(GD, GD, GREEN)], "loss", linewidth=3.8)
-    plotting.curves(axes, table, [Style(TRAINED, TRAINED, PURPLE, "+", "none")], "loss", markeredgewidth=3.2)
+    plotting.curves(
+        axes, table, [Style(TRAINED, TRAINED, PURPLE, "+", "none")], "loss", markeredgewidth=3.2
+    )
     x = Axis("GD Steps / Transformer Layers", (-2.4, 50.4), (0, 20, 40))
     plotting.frame(axes, x, Axis("Loss", (0, 0.27), (0, 0.1, 0.2)), font=14, ticks=12)
     axes.spines[["top", "right"]].set_visible(False)
@@ -62,18 +87,27 @@ def draw_steps(table: Table) -> Picture:
 # Larger inputs
 
 ALPHAS = np.linspace(0.5, 2, 11).round(2)
-# The observable of the marks, summarised by the median: single seeds are still on the plateau at the end.
+# The observable of the marks, summarised by the median: single seeds are still on the plateau at
+# the end.
 FINAL_LOSS = "loss after training"
 # As published, but for a pale triangle, on which the other marks are seen in grey print.
 MARKS: dict[Style, dict[str, Any]] = {
-    Style("GD", "GD", GREEN, "v", "none"): {"markersize": 12, "markerfacecolor": PALE_GREEN, "zorder": 2},
+    Style("GD", "GD", GREEN, "v", "none"): {
+        "markersize": 12,
+        "markerfacecolor": PALE_GREEN,
+        "zorder": 2,
+    },
     Style("Interpolated", "Interpolated", PINK, "o", "none"): {
         "markersize": 5,
         "markeredgecolor": "w",
         "markeredgewidth": 0.5,
         "zorder": 2.2,
     },
-    Style("Trained TF", "Trained TF", PURPLE, "+", "none"): {"markersize": 16, "markeredgewidth": 1.8, "zorder": 2.1},
+    Style("Trained TF", "Trained TF", PURPLE, "+", "none"): {
+        "markersize": 16,
+        "markeredgewidth": 1.8,
+        "zorder": 2.1,
+    },
 }
 
 
@@ -83,14 +117,18 @@ def measure_larger_inputs(runs: Trained, scale: str) -> Rows:
     seeds, losses = np.array(trained.sweep.seeds), losses_by_alpha(trained)
     three = np.array([losses[style.series] for style in MARKS])
     bounded = {
-        "largest ratio of the three losses, minus 1": (three.max(axis=0) / three.min(axis=0) - 1).max(axis=1),
+        "largest ratio of the three losses, minus 1": (
+            three.max(axis=0) / three.min(axis=0) - 1
+        ).max(axis=1),
         FINAL_EXCESS: final_excess(trained),
     }
     return join([curves(FINAL_LOSS, "main", seeds[:, None], ALPHAS, losses), facts(seeds, bounded)])
 
 
 def losses_by_alpha(trained: Runs) -> dict[str, np.ndarray]:
-    """Losses of all three layers on inputs multiplied by alpha, with and without clipped outputs, (runs, alphas)."""
+    """Losses of all three layers on inputs multiplied by alpha, with and without clipped
+    outputs, (runs, alphas).
+    """
     test = trained.sweep.test
     by_run: dict[str, list[list[float]]] = defaultdict(list)
     for run, config in enumerate(trained.sweep.configs):
@@ -126,7 +164,9 @@ def draw_panel_d(axes: Axes, table: Table, font: float, ticks: float) -> None:
 
 
 def draw_marks(axes: Axes, table: Table) -> None:
-    """Draw the three layers as published, as overlapping marks without lines, in axes without a full box."""
+    """Draw the three layers as published, as overlapping marks without lines, in axes without a
+    full box.
+    """
     for style, look in MARKS.items():
         plotting.curves(axes, table, [style], FINAL_LOSS, **look)
     axes.spines[["top", "right"]].set_visible(False)
@@ -135,14 +175,17 @@ def draw_marks(axes: Axes, table: Table) -> None:
 # Weights
 
 PRODUCTS = {"keys": "$W_Q W_K^T$", "values": "$W_V W_P$"}
-# The entries that affect predictions: the query has no label, and only the last entry of its output is used.
+# The entries that affect predictions: the query has no label, and only the last entry of its output
+# is used.
 USED = {"keys": np.s_[:-1, :], "values": np.s_[:, -1]}
 
 
 def trained_products(trained: Runs, run: int, point: int = -1) -> dict[str, np.ndarray]:
-    """W_Q W_K' and W_V W_P of one run, (D, D) each, with the free scale between them moved to the values.
+    """W_Q W_K' and W_V W_P of one run, (D, D) each, with the free scale between them moved to the
+    values.
 
-    W_Q W_K' is divided by the mean diagonal of its x block and W_V W_P multiplied by it, as in the published code.
+    W_Q W_K' is divided by the mean diagonal of its x block and W_V W_P multiplied by it, as in the
+    published code.
     """
     q, k, v, p = (trained.weights[name][run, point].double().numpy() for name in MATRICES)
     keys = q @ k.T
@@ -154,26 +197,35 @@ LAST = {"keys": "distance of the keys at the end", "values": "distance of the va
 
 
 def measure_weights(runs: Trained, scale: str) -> Rows:
-    """Both products of the run of least loss and of the construction, and every run's distance over training.
+    """Both products of the run of least loss and of the construction, and every run's distance over
+    training.
 
-    It is the largest difference of an entry that affects predictions, over the construction's largest entry.
+    It is the largest difference of an entry that affects predictions, over the construction's
+    largest entry.
     """
     trained = single(runs)
     configs, steps = trained.sweep.configs, trained.sweep.snapshots
     best = int(np.argmin(np.nan_to_num(evaluation.final_losses(trained), nan=np.inf)))
     keys, value = evaluation.construction(configs[0], closed_forms.best_step_size(configs[0]))
-    constructed = {"keys": keys, "values": np.pad(value[:, None], ((0, 0), (configs[0].dimension, 0)))}
+    constructed = {
+        "keys": keys,
+        "values": np.pad(value[:, None], ((0, 0), (configs[0].dimension, 0))),
+    }
     shown = {"trained": trained_products(trained, best), "constructed": constructed}
     entries, parts = np.arange(configs[0].dimension + 1), []
     labels = {"x": entries, "series": np.array([f"row {row:02d}" for row in entries])[:, None]}
     for kind, matrices in shown.items():
         for name, matrix in matrices.items():
-            parts.append(rows("entry", configs[best].seed, matrix, panel=f"{kind} {name}", **labels))
+            parts.append(
+                rows("entry", configs[best].seed, matrix, panel=f"{kind} {name}", **labels)
+            )
     for run, config in enumerate(configs):
         courses = [trained_products(trained, run, point) for point in range(len(steps))]
         for name, wanted in constructed.items():
             along = [abs(of[name] - wanted)[USED[name]].max() / abs(wanted).max() for of in courses]
-            parts.append(rows("distance", config.seed, along, x=steps, panel="distance", series=name))
+            parts.append(
+                rows("distance", config.seed, along, x=steps, panel="distance", series=name)
+            )
             parts.append(rows(LAST[name], config.seed, along[-1]))
     return join(parts)
 
@@ -183,7 +235,9 @@ DISTANCES = house.styles({"keys": PRODUCTS["keys"], "values": PRODUCTS["values"]
 
 @plotting.under_defaults
 def draw_weights(table: Table) -> Picture:
-    """Draw constructed and trained products side by side, and the distance of every run over training."""
+    """Draw constructed and trained products side by side, and the distance of every run over
+    training.
+    """
     kinds = ("constructed", "trained")
     rows = [[*(f"{kind} {name}" for kind in kinds), "distance"] for name in PRODUCTS]
     title = "Products of the weights of one layer beside von Oswald et al.'s construction"

@@ -1,7 +1,8 @@
-"""Causal linear attention and the mesa layer, which puts a ridge regression in its place (arXiv 2309.05858).
+"""Causal linear attention and the mesa layer, which puts a ridge regression in its place (arXiv
+2309.05858).
 
-Arrays are (..., T, .) over positions; position t sees s <= t, including itself. With the token's key k, query q and
-value v,
+Arrays are (..., T, .) over positions; position t sees s <= t, including itself. With the token's
+key k, query q and value v,
 
     linear   o_t = sum_{s <= t} v_s (k_s . q_t)
     mesa     o_t = Phi_t q_t,   Phi_t = argmin_Phi  1/2 sum_{s <= t} |v_s - Phi k_s|^2 + r/2 |Phi|^2
@@ -32,14 +33,14 @@ def tokens(x: Tensor) -> Tensor:
 def mesa(keys: Tensor, queries: Tensor, values: Tensor, ridge: Tensor) -> Tensor:
     """All causal ridge predictions, (..., T, m), from one Cholesky factor.
 
-    For G = K K' + r I = L L', the Gram matrix of the first t positions is the leading block of G, and its factor that
-    of L. So with A = L^-1 K, B = L^-1 V and C = triu(A Q'),
+    For G = K K' + r I = L L', the Gram matrix of the first t positions is the leading block of G,
+    and its factor that of L. So with A = L^-1 K, B = L^-1 V and C = triu(A Q'),
 
         o_t = V_{<=t}' G_{<=t}^-1 K_{<=t} q_t = sum_{i <= t} C_{it} B_i,   O = C' B
 
     keys, queries : (..., T, k); values : (..., T, m)
-    ridge : r > 0, broadcast to the leading axes. A Gram matrix that is not positive definite (r <= 0, overflowed
-    weights) gives NaN in its own outputs only.
+    ridge : r > 0, broadcast to the leading axes. A Gram matrix that is not positive definite (r <=
+    0, overflowed weights) gives NaN in its own outputs only.
     """
     matrices = (x.mT.reshape(-1, x.shape[-1], x.shape[-2]) for x in (keys, queries, values))
     out: Tensor = _differentiable_mesa()(*matrices, ridge.expand(keys.shape[:-2]).flatten())
@@ -50,16 +51,20 @@ def mesa(keys: Tensor, queries: Tensor, values: Tensor, ridge: Tensor) -> Tensor
 def _differentiable_mesa() -> Any:
     """Return `mesa` with an explicit derivative, which needs no product of two T x T matrices.
 
-    For the output's gradient g, with D = triu(B g') and P = Q - C' A, so that p_t = r (K' K + r I)_{<=t}^-1 q_t,
+    For the output's gradient g, with D = triu(B g') and P = Q - C' A, so that p_t = r (K' K + r
+    I)_{<=t}^-1 q_t,
 
         dQ = D' A,   dK = L^-T (D P - C dQ),   dV = L^-T C g,   dr = -sum dQ * P / r
 
-    Inputs and outputs are transposed, (n, k or m, T): products with few columns take up to three times as long.
+    Inputs and outputs are transposed, (n, k or m, T): products with few columns take up to three
+    times as long.
     """
 
     class Mesa(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, keys: Tensor, queries: Tensor, values: Tensor, ridge: Tensor) -> Tensor:
+        def forward(
+            ctx: Any, keys: Tensor, queries: Tensor, values: Tensor, ridge: Tensor
+        ) -> Tensor:
             whitened, ctx.blocks = whiten(keys, values, ridge)
             a, b = torch.split(whitened, [keys.shape[1], values.shape[1]], dim=1)
             c = _causal(a.mT @ queries)
@@ -79,14 +84,22 @@ def _differentiable_mesa() -> Any:
 
 
 def _causal(product: Tensor) -> Tensor:
-    """Set what is below the diagonal to zero, in place: three times as fast as the library's `triu`."""
-    return product.mul_(torch.ones(product.shape[-2:], dtype=product.dtype, device=product.device).triu())
+    """Set what is below the diagonal to zero, in place: three times as fast as the library's
+    `triu`.
+    """
+    return product.mul_(
+        torch.ones(product.shape[-2:], dtype=product.dtype, device=product.device).triu()
+    )
 
 
-def whiten(keys: Tensor, values: Tensor, ridge: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """Return (A, B)' = (K, V)' L^-T, (n, k + m, T), and for every block of rows of L the parts S and L_2^-1.
+def whiten(
+    keys: Tensor, values: Tensor, ridge: Tensor
+) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    """Return (A, B)' = (K, V)' L^-T, (n, k + m, T), and for every block of rows of L the parts S
+    and L_2^-1.
 
-    L grows by blocks of rows, (S, L_2). For their keys K_2 and values V_2, and A and B of the rows before, S = K_2 A',
+    L grows by blocks of rows, (S, L_2). For their keys K_2 and values V_2, and A and B of the rows
+    before, S = K_2 A',
 
         L_2 L_2' = K_2 (K_2 - S A)' + r I,   the new rows of (A, B) = L_2^-1 ((K_2, V_2) - S (A, B))
 
@@ -122,7 +135,9 @@ def unwhiten(x: Tensor, blocks: list[tuple[Tensor, Tensor]]) -> Tensor:
 
 
 class Maps(NamedTuple):
-    """The products that determine a linear layer: M_h = W_K' W_Q, (H, 2 d, 2 d), and U_h = P W_V, (H, d, 2 d)."""
+    """The products that determine a linear layer: M_h = W_K' W_Q, (H, 2 d, 2 d), and U_h = P
+    W_V, (H, d, 2 d).
+    """
 
     key_query: Tensor
     value: Tensor
@@ -139,7 +154,8 @@ def linear_layer(maps: Maps) -> Layer:
 
     def outputs(z: Tensor) -> Tensor:
         seen = torch.ones(z.shape[1], z.shape[1], dtype=z.dtype, device=z.device).tril()
-        # The heads' queries at a position are neighbouring rows, (n, T H, 2 d), so that nothing is copied.
+        # The heads' queries at a position are neighbouring rows, (n, T H, 2 d), so that nothing is
+        # copied.
         queries = (z @ key_query.mT).reshape(len(z), -1, z.shape[2])
         scores = (queries @ z.mT) * seen.repeat_interleave(len(maps.value), dim=0)
         return (scores @ z).reshape(*z.shape[:2], -1) @ value.mT
@@ -148,13 +164,19 @@ def linear_layer(maps: Maps) -> Layer:
 
 
 def mesa_layer(weights: Params) -> Layer:
-    """Return the layer whose heads solve ridge regressions with r = 1 / lambda, for the values U_h z_s."""
-    factors = torch.cat([weights["key"], weights["query"], weights["output"] @ weights["value"]], dim=1)
+    """Return the layer whose heads solve ridge regressions with r = 1 / lambda, for the values
+    U_h z_s.
+    """
+    factors = torch.cat(
+        [weights["key"], weights["query"], weights["output"] @ weights["value"]], dim=1
+    )
     sizes = [weights[name].shape[1] for name in ("key", "query", "output")]
     ridge = 1 / weights["inverse ridge"]
 
     def outputs(z: Tensor) -> Tensor:
-        each = torch.bmm(factors.flatten(0, 1).expand(len(z), -1, -1), z.mT).reshape(len(z), *factors.shape[:2], -1)
+        each = torch.bmm(factors.flatten(0, 1).expand(len(z), -1, -1), z.mT).reshape(
+            len(z), *factors.shape[:2], -1
+        )
         keys, queries, values = torch.split(each, sizes, dim=2)
         return mesa(keys.mT, queries.mT, values.mT, ridge).sum(dim=1)
 

@@ -1,6 +1,8 @@
-"""Test loss over training, and mean squared error against sequence length (von Oswald et al. 2023, talk p31 B and C).
+"""Test loss over training, and mean squared error against sequence length (von Oswald et al. 2023,
+talk p31 B and C).
 
-Both figures compare linear attention and the mesa layer, from the same trainings, with gradient descent or RevAlg-1.
+Both figures compare linear attention and the mesa layer, from the same trainings, with gradient
+descent or RevAlg-1.
 """
 
 from collections.abc import Sequence
@@ -12,42 +14,72 @@ import numpy as np
 from icl.core.lazy import Tensor, torch
 from icl.drawing import house
 from icl.evidence.errors import mean_curve
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
+from icl.figure import (
+    Axis,
+    Figure,
+    Picture,
+    Rows,
+    Runs,
+    Style,
+    Sweep,
+    Table,
+    Trained,
+    grid,
+    join,
+    plotting,
+    rows,
+)
 from icl.models.optimisers import Params
 from icl.papers.oswald2023mesa.layers import Layer, Maps, linear_layer, mesa_layer, products, tokens
-from icl.papers.oswald2023mesa.one_layer import MODEL, PART_SIZE, Config, Evaluation, evaluation_sequences
+from icl.papers.oswald2023mesa.one_layer import (
+    MODEL,
+    PART_SIZE,
+    Config,
+    Evaluation,
+    evaluation_sequences,
+)
 
 SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
-# With a quarter of the batch, the losses after training are larger by 0.001 (Mesa) and 0.008 (trial seed 100).
+# With a quarter of the batch, the losses after training are larger by 0.001 (Mesa) and 0.008 (trial
+# seed 100).
 BATCH = {"paper": 256, "laptop": 64, "smoke": 4}
-# The published curves have a point every 100 steps until 3400. At the smoke scale points are one step apart but drawn
-# 100 apart.
+# The published curves have a point every 100 steps until 3400. At the smoke scale points are one
+# step apart but drawn 100 apart.
 POINTS, APART = 35, 100
 EVERY = {"paper": 100, "laptop": 100, "smoke": 1}
-# The points at which RevAlg-1 is taken from linear-SA, after 2500 steps, and from which on it is compared.
+# The points at which RevAlg-1 is taken from linear-SA, after 2500 steps, and from which on it is
+# compared.
 REV_ALG, CLOSE = 25, 15
-# Test sequences of the loss, 30 batches: with 10, as in the paper's code, the untrained loss has an error of 0.01. For
-# Mesa, whose loss varies little between sequences and is expensive, those 10 suffice.
+# Test sequences of the loss, 30 batches: with 10, as in the paper's code, the untrained loss has an
+# error of 0.01. For Mesa, whose loss varies little between sequences and is expensive, those 10
+# suffice.
 LOSS_SEQUENCES, MESA_SEQUENCES = 7680, 2560
-# Test sequences of the errors by position, 100 batches: one gives the error at the last position only to 0.1. Five
-# batches per run are in the band, of 256 sequences each, as in the paper's code.
+# Test sequences of the errors by position, 100 batches: one gives the error at the last position
+# only to 0.1. Five batches per run are in the band, of 256 sequences each, as in the paper's code.
 LENGTH_SEQUENCES, BAND_BATCHES, BAND_SIZE = 25600, 5, 256
 # Other scales have fewer sequences by this factor.
 FEWER = {"paper": 1, "laptop": 4, "smoke": 400}
-# Sequences of twice the training length, on which errors are either small or far above that of the prediction 0.
+# Sequences of twice the training length, on which errors are either small or far above that of the
+# prediction 0.
 LONGER_SEQUENCES = 1280
 
 
 def sweeps(scale: str, sequences: int) -> list[Sweep]:
-    """Return the trainings of linear-SA and Mesa, tested on `sequences` fresh ones per seed at the paper scale."""
+    """Return the trainings of linear-SA and Mesa, tested on `sequences` fresh ones per seed at
+    the paper scale.
+    """
     shared = {"batch": [BATCH[scale]], "seed": range(SEEDS[scale])}
     configs = {
         "linear": grid(Config, **shared),
-        "mesa": grid(Config, layer=["mesa"], heads=[4], learning_rate=[2e-3], decay=[0.1], **shared),
+        "mesa": grid(
+            Config, layer=["mesa"], heads=[4], learning_rate=[2e-3], decay=[0.1], **shared
+        ),
     }
     test = Evaluation(sequences=sequences // FEWER[scale])
     snapshots = tuple(range(0, EVERY[scale] * POINTS, EVERY[scale]))
-    return [Sweep(f"oswald_mesa_{layer}", MODEL, own, snapshots, test) for layer, own in configs.items()]
+    return [
+        Sweep(f"oswald_mesa_{layer}", MODEL, own, snapshots, test) for layer, own in configs.items()
+    ]
 
 
 def weights_at(runs: Runs, run: int, point: int) -> Params:
@@ -56,7 +88,9 @@ def weights_at(runs: Runs, run: int, point: int) -> Params:
 
 
 def gradient_descent(config: Config, step_size: float) -> Maps:
-    """One step of gradient descent from W = 0, y_t = step_size sum_{s <= t} x_s (x_{s-1} . x_t), as one linear head."""
+    """One step of gradient descent from W = 0, y_t = step_size sum_{s <= t} x_s (x_{s-1} . x_t),
+    as one linear head.
+    """
     d = config.dimension
     maps = Maps(torch.zeros(1, 2 * d, 2 * d), torch.zeros(1, d, 2 * d))
     maps.key_query[0, d:, :d] = torch.eye(d)
@@ -65,10 +99,14 @@ def gradient_descent(config: Config, step_size: float) -> Maps:
 
 
 def rev_alg(maps: Maps) -> Maps:
-    """RevAlg-1: every d x d block of the maps is replaced by its mean diagonal, 12 numbers for two heads."""
+    """RevAlg-1: every d x d block of the maps is replaced by its mean diagonal, 12 numbers for
+    two heads.
+    """
     d, unit = maps.value.shape[-2], torch.eye(maps.value.shape[-2], dtype=maps.value.dtype)
     blocks = (matrix.reshape(len(matrix), -1, d, matrix.shape[-1] // d, d) for matrix in maps)
-    return Maps(*(torch.kron(each.diagonal(dim1=2, dim2=4).mean(dim=-1), unit[None]) for each in blocks))
+    return Maps(
+        *(torch.kron(each.diagonal(dim1=2, dim2=4).mean(dim=-1), unit[None]) for each in blocks)
+    )
 
 
 def interpolated(one: Maps, other: Maps) -> Maps:
@@ -89,8 +127,9 @@ def position_errors(layer: Layer, x: Tensor, config: Config) -> Tensor:
 def least_squares_loss(config: Config) -> np.ndarray:
     """d/6 (1 - t/d) for t < d and then 0, the loss of least squares after t noiseless pairs, (T,).
 
-    Least squares is exact on the span of the t states seen. The direction of the next state is random, so the fraction
-    1 - t/d of its mean square lies outside; E |x|^2 / 2 = d/6 for x ~ U(-1, 1)^d.
+    Least squares is exact on the span of the t states seen. The direction of the next state is
+    random, so the fraction 1 - t/d of its mean square lies outside; E |x|^2 / 2 = d/6 for x ~ U(-1,
+    1)^d.
     """
     seen = np.arange(config.length)
     return config.dimension / 6 * np.maximum(1 - seen / config.dimension, 0)
@@ -106,7 +145,9 @@ def measure_loss(runs: Trained, scale: str) -> Rows:
     for run, config in enumerate(linear.sweep.configs):
         losses = linear_losses(linear, run)
         x = evaluation_sequences(config, mesa.sweep.test)[:MESA_SEQUENCES]
-        layers = [mesa_layer(weights_at(mesa, run, point)) for point in range(len(mesa.sweep.snapshots))]
+        layers = [
+            mesa_layer(weights_at(mesa, run, point)) for point in range(len(mesa.sweep.snapshots))
+        ]
         means = [position_errors(layer, x, mesa.sweep.configs[run]).mean() for layer in layers]
         losses["Mesa"] = np.array(means, dtype=float)
         for name, values in losses.items():
@@ -114,8 +155,14 @@ def measure_loss(runs: Trained, scale: str) -> Rows:
             parts.append(rows("loss", config.seed, values, x=steps, panel="main", series=name))
         trained = losses["linear-SA"]
         distance = abs(losses["Interpolation"] - trained)[CLOSE:].max()
-        parts.append(rows("loss of RevAlg-1 over linear-SA", config.seed, losses["RevAlg-1"][-1] / trained[-1]))
-        parts.append(rows("largest |Interpolation - linear-SA| from step 1500", config.seed, distance))
+        parts.append(
+            rows(
+                "loss of RevAlg-1 over linear-SA", config.seed, losses["RevAlg-1"][-1] / trained[-1]
+            )
+        )
+        parts.append(
+            rows("largest |Interpolation - linear-SA| from step 1500", config.seed, distance)
+        )
     return join(parts)
 
 
@@ -159,7 +206,9 @@ def measure_length(runs: Trained, scale: str) -> Rows:
         "MSE of linear-SA at twice the training length": beyond["linear-SA"][:, -1:],
     }
     # A length may be too short for some positions.
-    parts = [rows(name, sweep.seeds, e.max(axis=1) if e.size else np.nan) for name, e in bounded.items()]
+    parts = [
+        rows(name, sweep.seeds, e.max(axis=1) if e.size else np.nan) for name, e in bounded.items()
+    ]
     for name, of_runs in errors.items():
         groups = of_runs[:, :BAND_BATCHES].reshape(-1, config.length).T
         x = np.arange(config.length)
@@ -167,12 +216,18 @@ def measure_length(runs: Trained, scale: str) -> Rows:
     return join(parts)
 
 
-def errors_by_series(runs: Trained, configs: Sequence[Config], test: Evaluation) -> dict[str, np.ndarray]:
-    """Errors of every series on the same sequences of the length T in `configs`, (runs, batches, T)."""
+def errors_by_series(
+    runs: Trained, configs: Sequence[Config], test: Evaluation
+) -> dict[str, np.ndarray]:
+    """Errors of every series on the same sequences of the length T in `configs`, (runs, batches,
+    T).
+    """
     errors: dict[str, list[np.ndarray]] = {"GD_exact-1": [], "Mesa": [], "linear-SA": []}
     for run, config in enumerate(configs):
         x = evaluation_sequences(config, test)
-        mesa, linear = (weights_at(runs[f"oswald_mesa_{layer}"], run, -1) for layer in ("mesa", "linear"))
+        mesa, linear = (
+            weights_at(runs[f"oswald_mesa_{layer}"], run, -1) for layer in ("mesa", "linear")
+        )
         gd = gradient_descent(config, test.gd_step_size)
         layers = (linear_layer(gd), mesa_layer(mesa), linear_layer(products(linear)))
         for of_series, layer in zip(errors.values(), layers, strict=True):
@@ -223,8 +278,16 @@ def draw(table: Table, letter: str) -> Picture:
 
 
 FIGURES = (
-    Figure("oswald_mesa_loss", partial(sweeps, sequences=LOSS_SEQUENCES), measure_loss, partial(draw, letter="B")),
     Figure(
-        "oswald_mesa_length", partial(sweeps, sequences=LENGTH_SEQUENCES), measure_length, partial(draw, letter="C")
+        "oswald_mesa_loss",
+        partial(sweeps, sequences=LOSS_SEQUENCES),
+        measure_loss,
+        partial(draw, letter="B"),
+    ),
+    Figure(
+        "oswald_mesa_length",
+        partial(sweeps, sequences=LENGTH_SEQUENCES),
+        measure_length,
+        partial(draw, letter="C"),
     ),
 )

@@ -1,9 +1,25 @@
-"""Optimal step of the layer without a mean against T_max, and its asymptote (Sander et al., Proposition 2)."""
+"""Optimal step of the layer without a mean against T_max, and its asymptote (Sander et al.,
+Proposition 2).
+"""
 
 import numpy as np
 
 from icl.drawing import house
-from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, facts, grid, join, plotting, rows
+from icl.figure import (
+    Axis,
+    Figure,
+    Picture,
+    Rows,
+    Style,
+    Sweep,
+    Table,
+    Trained,
+    facts,
+    grid,
+    join,
+    plotting,
+    rows,
+)
 from icl.models.autoregressive import trainings
 from icl.models.autoregressive.config import Config, Evaluation
 from icl.models.autoregressive.model import MODEL
@@ -11,7 +27,8 @@ from icl.models.autoregressive.model import MODEL
 LENGTHS = np.array([10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000])
 DIMENSIONS = (5, 10)
 STEPS = 400
-# Descent after a perturbation of all six numbers by a third of a_3 and b_1 at the optimum for T_max = 10 and d = 5.
+# Descent after a perturbation of all six numbers by a third of a_3 and b_1 at the optimum for T_max
+# = 10 and d = 5.
 RETURN = 1000
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 
@@ -19,13 +36,27 @@ SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 def sweeps(scale: str) -> list[Sweep]:
     """Descents at every T_max and d, and descents of all six numbers from perturbed optima."""
     trained = grid(
-        Config, dimension=DIMENSIONS, length=LENGTHS.tolist(), start=[(0.01, 0.01)], law=["full-one"], scale=[1.0],
-        gradient_estimator=["population_unnormalised"], learning_rate=[0.1],
-    )  # fmt: skip
+        Config,
+        dimension=DIMENSIONS,
+        length=LENGTHS.tolist(),
+        start=[(0.01, 0.01)],
+        law=["full-one"],
+        scale=[1.0],
+        gradient_estimator=["population_unnormalised"],
+        learning_rate=[0.1],
+    )
     perturbed = grid(
-        Config, seed=range(SEEDS[scale]), length=[10], dimension=[5], start=[(0.3, 0.3)], perturbation=[0.1],
-        law=["full-one"], scale=[1.0], gradient_estimator=["population_six_scalars"], learning_rate=[0.3],
-    )  # fmt: skip
+        Config,
+        seed=range(SEEDS[scale]),
+        length=[10],
+        dimension=[5],
+        start=[(0.3, 0.3)],
+        perturbation=[0.1],
+        law=["full-one"],
+        scale=[1.0],
+        gradient_estimator=["population_six_scalars"],
+        learning_rate=[0.3],
+    )
     return [
         Sweep("sander_descent", MODEL, trained, (0, STEPS), Evaluation()),
         Sweep("sander_perturbed", MODEL, perturbed, (0, RETURN), Evaluation()),
@@ -33,16 +64,21 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def optimum(dimension: int, most: int, fewer: int = 0) -> float:
-    """sum T / sum (T^2 + (d - 1) T) over T = 2 ... T_max; `fewer` reduces the summands at every position."""
+    """sum T / sum (T^2 + (d - 1) T) over T = 2 ... T_max; `fewer` reduces the summands at every
+    position.
+    """
     n = np.arange(2.0, most + 1) - fewer
     return float(n.sum() / (n**2 + (dimension - 1) * n).sum())
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """Return the limits of descent, the proposition's values, and the ends of descent from perturbed optima."""
+    """Return the limits of descent, the proposition's values, and the ends of descent from
+    perturbed optima.
+    """
     reached = trainings.products(runs["sander_descent"])[:, -1].reshape(len(DIMENSIONS), -1)
     wanted, shifted = (
-        np.array([[optimum(d, most, fewer) for most in LENGTHS] for d in DIMENSIONS]) for fewer in (0, 1)
+        np.array([[optimum(d, most, fewer) for most in LENGTHS] for d in DIMENSIONS])
+        for fewer in (0, 1)
     )
     parts = [
         rows("step", None, 1.5 / LENGTHS, x=LENGTHS, panel="step", series="asymptote"),
@@ -63,9 +99,13 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def _perturbed(runs: Trained) -> Rows:
-    """Return the remaining a_1 + a_4 and b_2 over the root of a_3 b_1, and the distance of a_3 b_1 from the optimum."""
+    """Return the remaining a_1 + a_4 and b_2 over the root of a_3 b_1, and the distance of a_3
+    b_1 from the optimum.
+    """
     perturbed, size = runs["sander_perturbed"], np.sqrt(optimum(5, 10))
-    a, b = (perturbed.weights[name].numpy() for name in ("KQ", "PV"))  # (runs, snapshots, 4) and (runs, snapshots, 2)
+    a, b = (
+        perturbed.weights[name].numpy() for name in ("KQ", "PV")
+    )  # (runs, snapshots, 4) and (runs, snapshots, 2)
     rest = abs(np.stack([a[..., 0] + a[..., 3], b[..., 1]])).max(axis=0) / size
     claimed = {
         "larger of |a_1 + a_4| and |b_2|, at the start": rest[:, 0],
@@ -77,11 +117,17 @@ def _perturbed(runs: Trained) -> Rows:
 
 LOOKS = house.styles({f"d = {d}": f"$d={d}$" for d in DIMENSIONS}, markers=True)
 OPTIMA = [
-    look._replace(series=f"optimum, {look.series}", label=f"Proposition 2, {look.label}", marker="") for look in LOOKS
+    look._replace(series=f"optimum, {look.series}", label=f"Proposition 2, {look.label}", marker="")
+    for look in LOOKS
 ]
-ENDS = [look._replace(series=f"descent, {look.series}", label=f"descent, {look.label}", line="none") for look in LOOKS]
+ENDS = [
+    look._replace(series=f"descent, {look.series}", label=f"descent, {look.label}", line="none")
+    for look in LOOKS
+]
 SHIFTED = [
-    look._replace(series=f"shifted, {look.series}", label=f"$T-1$ summands, {look.label}", marker="", line=":")
+    look._replace(
+        series=f"shifted, {look.series}", label=f"$T-1$ summands, {look.label}", marker="", line=":"
+    )
     for look in LOOKS
 ]
 ASYMPTOTE = Style("asymptote", r"$3/(2T_{\max})$", "k")

@@ -1,4 +1,6 @@
-"""The talk's panels of Garg et al.'s tests (pages 25-27), with a linear layer for GPT-2, and the look of all panels."""
+"""The talk's panels of Garg et al.'s tests (pages 25-27), with a linear layer for GPT-2, and the
+look of all panels.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,17 +23,22 @@ Shift = Callable[[Prompts, np.random.Generator], Prompts]
 
 
 def prompts(runs: Runs, purpose: str, shift: Shift = lambda plain, source: plain) -> Prompts:
-    """Return standard normal prompts of every run, with leading axes (runs, prompts), changed by a random shift."""
+    """Return standard normal prompts of every run, with leading axes (runs, prompts), changed by
+    a random shift.
+    """
     shifted = []
     for config in runs.sweep.configs:
         source = generator(config, purpose)
-        plain = tasks.gaussian(source, (runs.sweep.test.prompts_test,), TALK_LENGTH, config.dimension)
+        plain = tasks.gaussian(
+            source, (runs.sweep.test.prompts_test,), TALK_LENGTH, config.dimension
+        )
         shifted.append(shift(plain, source))
     return Prompts(*(np.stack(part) for part in zip(*shifted, strict=True)))
 
 
 def errors(runs: Runs, drawn: Prompts, counts: Sequence[int]) -> dict[str, np.ndarray]:
-    """Mean squared errors over d of the first layer and Garg et al.'s baselines: series -> (runs, counts).
+    """Mean squared errors over d of the first layer and Garg et al.'s baselines: series -> (runs,
+    counts).
 
     Without examples all predict 0.
     """
@@ -46,14 +53,26 @@ def errors(runs: Runs, drawn: Prompts, counts: Sequence[int]) -> dict[str, np.nd
         name: [predict(x[..., :k, :], y[..., :k], query) if k else 0 * truth for k in counts]
         for name, predict in predictors.items()
     }
-    return {name: np.mean((np.stack(of) - truth) ** 2, axis=-1).T / x.shape[-1] for name, of in answers.items()}
+    return {
+        name: np.mean((np.stack(of) - truth) ** 2, axis=-1).T / x.shape[-1]
+        for name, of in answers.items()
+    }
 
 
 def error_rows(
-    runs: Runs, panel: str, counts: Sequence[int], measured: Mapping[str, np.ndarray], theory: Mapping[str, Any]
+    runs: Runs,
+    panel: str,
+    counts: Sequence[int],
+    measured: Mapping[str, np.ndarray],
+    theory: Mapping[str, Any],
 ) -> list[Rows]:
-    """Rows of a panel: errors on prompts, (runs, counts), and closed forms at counts[0], counts[0] + 1, ..."""
-    seeds, x = np.array(runs.sweep.seeds)[:, None], counts[0] + np.arange(len(next(iter(theory.values()))))
+    """Rows of a panel: errors on prompts, (runs, counts), and closed forms at counts[0],
+    counts[0] + 1, ...
+    """
+    seeds, x = (
+        np.array(runs.sweep.seeds)[:, None],
+        counts[0] + np.arange(len(next(iter(theory.values())))),
+    )
     computed = curves(ERROR, panel, None, x, theory)
     return [curves(ERROR, panel, seeds, counts, measured), of_first_run(runs, computed)]
 
@@ -62,7 +81,10 @@ LAYER = [Style(THEORY, THEORY, darkgrid.BLUE), Style(ON_PROMPTS, ON_PROMPTS, dar
 BASELINES = {LEAST_SQUARES: darkgrid.ORANGE, NEIGHBOURS: darkgrid.GREEN, AVERAGING: darkgrid.RED}
 LINES = [line for *_, line in house.LOOKS]
 SERIES = [
-    *(Style(name, name, colour, line=line) for (name, colour), line in zip(BASELINES.items(), LINES, strict=False)),
+    *(
+        Style(name, name, colour, line=line)
+        for (name, colour), line in zip(BASELINES.items(), LINES, strict=False)
+    ),
     *LAYER,
 ]
 """The baselines, dashed for print in grey, the closed form, and the trained layer on prompts."""
@@ -75,11 +97,15 @@ LOWER_LEFT: Any = (8, "lower left", (0.02, 0.02))
 Panel = tuple[tuple[float, float, float, float], str, Axis, Axis]
 """A panel's edges in pixels (left, right, top, bottom), its title and its axes."""
 Shown = tuple[str, Sequence[Style], tuple[float, Corner, tuple[float, float]] | None]
-"""A panel's observable, its series in the order of drawing, and font size, corner and place of its legend."""
+"""A panel's observable, its series in the order of drawing, and font size, corner and place of
+its legend.
+"""
 
 
 def theory_and_prompts(labels: Mapping[str, str]) -> list[Style]:
-    """Return the line "name, theory" and the points "name, prompts" of every series of our panels: name -> label."""
+    """Return the line "name, theory" and the points "name, prompts" of every series of our
+    panels: name -> label.
+    """
     return [
         one
         for style in house.styles(labels, markers=True)
@@ -98,10 +124,11 @@ def draw(
     shown: Mapping[str, Shown],
     unfolded: Mapping[str, tuple[float, float]] = {},
 ) -> Picture:
-    """Draw panels in seaborn's dark grid, with 95 % intervals over seeds at points and visible parts of lines.
+    """Draw panels in seaborn's dark grid, with 95 % intervals over seeds at points and visible
+    parts of lines.
 
-    Those of the talk have a dashed line at the error of the prediction 0, under noise as published at 1 + 1/d, and
-    arrows for points above the axes.
+    Those of the talk have a dashed line at the error of the prediction 0, under noise as published
+    at 1 + 1/d, and arrows for points above the axes.
 
     unfolded : panel -> arguments of `unfold`
     """
@@ -117,8 +144,12 @@ def draw(
             curve = table.curve(name, style.series, observable)
             look: dict[str, Any] = {"color": style.colour, "alpha": 0.3, "linewidth": 0}
             if style.marker:
-                axes.vlines(curve["x"], curve["low"], curve["high"], color=style.colour, linewidth=1.5)
-                plotting.curve(axes, style, curve["x"], curve["value"], linestyle="none", markersize=5)
+                axes.vlines(
+                    curve["x"], curve["low"], curve["high"], color=style.colour, linewidth=1.5
+                )
+                plotting.curve(
+                    axes, style, curve["x"], curve["value"], linestyle="none", markersize=5
+                )
             else:
                 inside = curve["value"].between(*axes.get_ylim())
                 axes.fill_between(curve["x"], curve["low"], curve["high"], where=inside, **look)
@@ -133,7 +164,9 @@ def draw(
 
 
 def unfold(axes: Axes, linear: float, top: float) -> None:
-    """Make the y axis linear with its ticks up to `linear`, as published, and logarithmic above up to `top`."""
+    """Make the y axis linear with its ticks up to `linear`, as published, and logarithmic above
+    up to `top`.
+    """
     places = [*axes.get_yticks(), *(10.0**power for power in range(1, 6) if 10.0**power <= top)]
     axes.set_yscale("symlog", linthresh=linear, linscale=2.5)
     axes.set_yticks(places, [f"{place:g}" for place in places])

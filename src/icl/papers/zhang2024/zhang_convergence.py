@@ -1,4 +1,6 @@
-"""Convergence of W^PV and W^KQ of one linear self-attention layer to equation 4.1 of Zhang et al. (talk page 23)."""
+"""Convergence of W^PV and W^KQ of one linear self-attention layer to equation 4.1 of Zhang et
+al. (talk page 23).
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,8 +25,14 @@ SIGMAS = {"": 0.3, "near": 0.58, "twice": 1.18, "five times": 2.94}
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Flows in logarithmic time for two covariances and from random starts, and trainings on literal prompts."""
-    steps, last, growth = {"paper": (140, 500, 0.1), "laptop": (140, 500, 0.1), "smoke": (34, 20, 0.5)}[scale]
+    """Flows in logarithmic time for two covariances and from random starts, and trainings on
+    literal prompts.
+    """
+    steps, last, growth = {
+        "paper": (140, 500, 0.1),
+        "laptop": (140, 500, 0.1),
+        "smoke": (34, 20, 0.5),
+    }[scale]
     often = sorted({0, *np.unique(np.geomspace(1, last, 25).round().astype(int)).tolist()})
     common: dict[str, Any] = {"context_length": [10], "initial_scale": [0.3]}
     spectra = [eigenvalues for eigenvalues, _ in CASES.values()]
@@ -33,14 +41,20 @@ def sweeps(scale: str) -> list[Sweep]:
     # To t = 2048 in 7 intervals.
     late = {**starts, "learning_rate": [0.5], "growth": [3.0]}
     skewed, random = {"eigenvalues": [SPECTRUM]}, {"covariance": ["exponential"]}
-    on_prompts = {**starts, "gradient_estimator": [PROMPTS], "prompts": [256], "learning_rate": [0.02]}
+    on_prompts = {
+        **starts,
+        "gradient_estimator": [PROMPTS],
+        "prompts": [256],
+        "learning_rate": [0.02],
+    }
     trainings: dict[str, tuple[Any, dict[str, Any]]] = {
         "zhang_flow": (range(steps + 1), log_time),
         "zhang_starts": ([7], late | skewed | {"initial_scale": SIGMAS.values()}),
         "zhang_unstructured": ([7], late | skewed | {"start": ["unstructured"]}),
         "zhang_random_starts": ([7], late | random),
         "zhang_prompts": (often, on_prompts),
-        # Random covariances have heavier tails: with 0.02 the noise of the gradient keeps c U far from its limit.
+        # Random covariances have heavier tails: with 0.02 the noise of the gradient keeps c U far
+        # from its limit.
         "zhang_random_prompts": ([0, last], on_prompts | random | {"learning_rate": [0.005]}),
     }
     return [
@@ -62,7 +76,9 @@ def relative(trained: np.ndarray, limit: np.ndarray) -> np.ndarray:
 
 
 def distances(runs: Runs) -> dict[str, np.ndarray]:
-    """Relative distances of both matrices and of c U to equation 4.1, and the excess loss, (runs, snapshots) each."""
+    """Relative distances of both matrices and of c U to equation 4.1, and the excess loss,
+    (runs, snapshots) each.
+    """
     found, trained, (u, c) = [], matrices(runs), model.blocks(runs.weights)
     for run, config in enumerate(runs.sweep.configs):
         law = config.law()
@@ -78,7 +94,10 @@ def distances(runs: Runs) -> dict[str, np.ndarray]:
 def measure(runs: Trained, scale: str) -> Rows:
     """Distances to equation 4.1 and excess losses over time, and the final matrices."""
     flow, prompts = runs["zhang_flow"], runs["zhang_prompts"]
-    seeds, last = np.array(prompts.sweep.seeds), {name: w[:, -1] for name, w in matrices(prompts).items()}
+    seeds, last = (
+        np.array(prompts.sweep.seeds),
+        {name: w[:, -1] for name, w in matrices(prompts).items()},
+    )
     on_prompts = over_time("isotropic", "prompts", seeds[:, None], prompts, distances(prompts))
     final = entries("on prompts", seeds[:, None, None], last)
     return join([of_first_run(flow, of_flow(flow)), on_prompts, final, ends(runs)])
@@ -92,26 +111,42 @@ def of_flow(runs: Runs) -> Rows:
         settled = larger[np.flatnonzero(t <= time)[-1]] if t[-1] >= 0.9 * time else np.nan
         sigma = model.scale_over_limit(runs.sweep.configs[run])
         found = {f"{SETTLED[case]}, {case}": settled, f"{OVER_LIMIT}, {case}": sigma}
-        parts.append(over_time(case, "flow", None, runs, {name: values[run] for name, values in path.items()}))
+        parts.append(
+            over_time(
+                case, "flow", None, runs, {name: values[run] for name, values in path.items()}
+            )
+        )
         parts.append(facts(None, found))
     limit = model.matrices(population_flow.limit(runs.sweep.configs[0].law()))
     return join([*parts, entries("equation 4.1", None, limit)])
 
 
 def ends(runs: Trained) -> Rows:
-    """Distances at the end: from starts of Assumption 3.3 with several sigma, from others, for random covariances."""
+    """Distances at the end: from starts of Assumption 3.3 with several sigma, from others, for
+    random covariances.
+    """
     names = ("starts", "unstructured", "random_starts", "random_prompts")
-    last = [{name: of[:, -1] for name, of in distances(runs[f"zhang_{sweep}"]).items()} for sweep in names]
+    last = [
+        {name: of[:, -1] for name, of in distances(runs[f"zhang_{sweep}"]).items()}
+        for sweep in names
+    ]
     starts, unstructured, random, on_prompts = last
-    configs, random_configs = (runs[f"zhang_{name}"].sweep.configs for name in ("starts", "random_starts"))
+    configs, random_configs = (
+        runs[f"zhang_{name}"].sweep.configs for name in ("starts", "random_starts")
+    )
     found = {
         "distance of c U from unstructured starts": unstructured["c U"],
         "excess loss from unstructured starts": unstructured["excess loss"],
         "distance to Theorem 4.5": np.maximum(random["W^KQ"], random["W^PV"]),
-        f"{OVER_LIMIT}, random covariance": [model.scale_over_limit(config) for config in random_configs],
+        f"{OVER_LIMIT}, random covariance": [
+            model.scale_over_limit(config) for config in random_configs
+        ],
         "distance of c U to Theorem 4.5, on prompts": on_prompts["c U"],
     }
-    larger, within = np.maximum(starts["W^KQ"], starts["W^PV"]), np.array([model.scale_over_limit(c) for c in configs])
+    larger, within = (
+        np.maximum(starts["W^KQ"], starts["W^PV"]),
+        np.array([model.scale_over_limit(c) for c in configs]),
+    )
     for words, sigma in SIGMAS.items():
         end = f", sigma {words} its limit" if words else ""
         chosen = [config.initial_scale == sigma for config in configs]
@@ -133,13 +168,18 @@ def entries(kind: str, seeds: Any, found: Mapping[str, np.ndarray]) -> Rows:
     numbers = np.arange(1, 1 + found["W_PV"].shape[-1])
     names = np.array([f"row {number}" for number in numbers])[:, None]
     panels = {f"{name.replace('_', '^')}, {kind}": matrix for name, matrix in found.items()}
-    return join(rows("entry", seeds, of, x=numbers, panel=panel, series=names) for panel, of in panels.items())
+    return join(
+        rows("entry", seeds, of, x=numbers, panel=panel, series=names)
+        for panel, of in panels.items()
+    )
 
 
 MATRICES = {"W^KQ": "$W^{KQ}$", "W^PV": "$W^{PV}$", "c U": r"$c\,U$"}
 LINES = house.styles({f"{name}, flow": label for name, label in MATRICES.items()}, markers=True)
 # Trainings on prompts are marks in the colours of the flows.
-POINTS = [style._replace(series=style.series.replace("flow", "prompts"), line="none") for style in LINES]
+POINTS = [
+    style._replace(series=style.series.replace("flow", "prompts"), line="none") for style in LINES
+]
 COVARIANCES = {"isotropic": r"$\Lambda=I$", "skewed": r"$\Lambda=\mathrm{diag}(2,1,0.5,0.25,0.1)$"}
 SQUARES = ("W^PV, on prompts", "W^PV, equation 4.1", "W^KQ, on prompts", "W^KQ, equation 4.1")
 LEAST = {"distance": 1e-10, "excess loss": 1e-13}
@@ -158,24 +198,35 @@ def draw(table: Table) -> Picture:
             plotting.curves(axes, table, POINTS, "distance", band=plotting.deviation, markersize=3)
         frame_over_time(axes, "distance", covariance)
     # The two covariances have other colours than the three matrices.
-    losses = house.styles({name: name for name in (*MATRICES, *COVARIANCES)}, markers=True)[len(MATRICES) :]
+    losses = house.styles({name: name for name in (*MATRICES, *COVARIANCES)}, markers=True)[
+        len(MATRICES) :
+    ]
     for style, name in zip(losses, COVARIANCES, strict=True):
         flow = style._replace(series="excess loss, flow", marker="")
-        plotting.curves(axes_of["losses"], table, [flow], "excess loss", panel=f"loss, {name}", linewidth=1.5)
+        plotting.curves(
+            axes_of["losses"], table, [flow], "excess loss", panel=f"loss, {name}", linewidth=1.5
+        )
     points = losses[0]._replace(series="excess loss, prompts", line="none")
     look: dict[str, Any] = {"band": plotting.deviation, "panel": "loss, isotropic", "markersize": 3}
     plotting.curves(axes_of["losses"], table, [points], "excess loss", **look)
     frame_over_time(axes_of["losses"], "excess loss", "both covariances")
-    for name, shown in (("distance, isotropic", LINES), ("losses", [losses[0], losses[1]._replace(marker="")])):
+    for name, shown in (
+        ("distance, isotropic", LINES),
+        ("losses", [losses[0], losses[1]._replace(marker="")]),
+    ):
         axes_of[name].legend(handles=house.handles(shown), loc="lower left", **house.LEGEND)
     titles = {name: f"{MATRICES[name[:4]]}{name[4:]}" for name in SQUARES}
-    house.signed_maps(axes_of, {name: table.matrix(name, "entry") for name in SQUARES}, titles, "Entry", 1.4)
+    house.signed_maps(
+        axes_of, {name: table.matrix(name, "entry") for name in SQUARES}, titles, "Entry", 1.4
+    )
     return picture
 
 
 def frame_over_time(axes: Axes, quantity: str, words: str) -> None:
     """Draw axes until the last curve has fallen to rounding."""
-    points = np.concatenate([np.asarray(line.get_xydata()) for line in axes.lines if line.get_gid()])
+    points = np.concatenate(
+        [np.asarray(line.get_xydata()) for line in axes.lines if line.get_gid()]
+    )
     last = points[points[:, 1] > LEAST[quantity], 0].max()
     axes.set(xscale="log", yscale="log", xlim=(0.01, 2 * last), ylim=(LEAST[quantity], 10))
     house.axis_labels(axes, "Time $t$", quantity.capitalize(), words)

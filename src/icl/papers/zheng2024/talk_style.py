@@ -1,4 +1,6 @@
-"""Typeface and lines of pages 42 and 43 of the talk on Zheng et al., and what separates our panels from them."""
+"""Typeface and lines of pages 42 and 43 of the talk on Zheng et al., and what separates our
+panels from them.
+"""
 
 from typing import Any
 
@@ -19,13 +21,18 @@ MARKS: dict[str, Any] = {"markevery": 25, "markersize": 5}
 def styles() -> tuple[Style, ...]:
     """Return one style per start, in the published colour, with the mark of our style."""
     return tuple(
-        style._replace(colour=f"C{place}", line="-") for place, style in enumerate(house.styles(LABELS, markers=True))
+        style._replace(colour=f"C{place}", line="-")
+        for place, style in enumerate(house.styles(LABELS, markers=True))
     )
 
 
 def ours_below(picture: Picture, height: float) -> None:
-    """Draw a line across a picture, at a height in fractions of it, and say that the panels below it are ours."""
+    """Draw a line across a picture, at a height in fractions of it, and say that the panels
+    below it are ours.
+    """
     from matplotlib.lines import Line2D
 
     picture.add_artist(Line2D([0.01, 0.99], [height, height], color="0.5", linewidth=1))
-    picture.text(0.012, height - 0.006, "Ours, not in the talk", fontsize=11, weight="bold", va="top")
+    picture.text(
+        0.012, height - 0.006, "Ours, not in the talk", fontsize=11, weight="bold", va="top"
+    )

@@ -1,16 +1,33 @@
-"""W^KQ and W^PV learnt from the all-ones first token: a diagonal plus a constant (Zheng et al., talk page 43)."""
+"""W^KQ and W^PV learnt from the all-ones first token: a diagonal plus a constant (Zheng et al.,
+talk page 43).
+"""
 
 import numpy as np
 
 from icl.drawing import house
-from icl.figure import Axis, Figure, Picture, Rows, Sweep, Table, Trained, facts, join, plotting, rows
+from icl.figure import (
+    Axis,
+    Figure,
+    Picture,
+    Rows,
+    Sweep,
+    Table,
+    Trained,
+    facts,
+    join,
+    plotting,
+    rows,
+)
 from icl.models.autoregressive import theory, trainings
 from icl.models.autoregressive.config import Config
 from icl.papers.zheng2024 import talk_style
 from icl.tasks.unitary_statistics import population
 
 EPOCHS = trainings.EPOCHS
-OFF_DIAGONAL = {"W^KQ": "off-diagonal over diagonal of W^KQ", "W^PV": "off-diagonal over diagonal of W^PV"}
+OFF_DIAGONAL = {
+    "W^KQ": "off-diagonal over diagonal of W^KQ",
+    "W^PV": "off-diagonal over diagonal of W^PV",
+}
 MATRICES = ("W^KQ", "W^PV")
 
 
@@ -24,13 +41,19 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def against_gradient_steps(a: np.ndarray, b: np.ndarray, config: Config) -> tuple[float, float]:
-    """Return the layer with these blocks against gradient steps y_t = eta / (t - 1) sum x_i x_{i-1}* x_t.
+    """Return the layer with these blocks against gradient steps y_t = eta / (t - 1) sum x_i
+    x_{i-1}* x_t.
 
-    Returns the share of E sum_t |y_t|^2 that the nearest such step leaves, and the loss over the least loss of such
-    steps.
+    Returns the share of E sum_t |y_t|^2 that the nearest such step leaves, and the loss over the
+    least loss of such steps.
     """
-    seen, one = population(config.law, config.dimension, config.scale, config.length), np.eye(len(a))
-    layer, step = (np.einsum("jk,lm->jklm", q, p).reshape(len(a), -1) for q, p in ((b, a), (one, one)))
+    seen, one = (
+        population(config.law, config.dimension, config.scale, config.length),
+        np.eye(len(a)),
+    )
+    layer, step = (
+        np.einsum("jk,lm->jklm", q, p).reshape(len(a), -1) for q, p in ((b, a), (one, one))
+    )
     square, crossed = (np.sum((layer @ seen.gram) * other) for other in (layer, step))
     length = np.sum((step @ seen.gram) * step)
     least = (seen.power - np.sum(seen.target * step) ** 2 / length) / 2
@@ -38,7 +61,9 @@ def against_gradient_steps(a: np.ndarray, b: np.ndarray, config: Config) -> tupl
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """Both matrices after 200 epochs, their entries over training, and the values that the claims bound."""
+    """Both matrices after 200 epochs, their entries over training, and the values that the
+    claims bound.
+    """
     trained, masked = runs["zheng_full_one"], runs["zheng_full_one_masked"]
     config, epochs = trained.sweep.configs[0], np.arange(EPOCHS + 1)
     every = [trainings.blocks(trained, run) for run in range(len(trainings.STARTS))]
@@ -49,21 +74,28 @@ def measure(runs: Trained, scale: str) -> Rows:
     full = np.block([[zero, zero], [a[EPOCHS], zero]]), np.block([b[EPOCHS], zero])
     parts, spreads, claimed = [], [], {}
     for name, matrix, block in zip(MATRICES, full, (a[epochs], b[epochs]), strict=True):
-        lines, columns = np.array([f"row {row}" for row in range(len(matrix))]), np.arange(matrix.shape[1])
+        lines, columns = (
+            np.array([f"row {row}" for row in range(len(matrix))]),
+            np.arange(matrix.shape[1]),
+        )
         parts.append(rows("entry", None, matrix, x=columns, panel=name, series=lines[:, None]))
         for end, value in (("largest entry", matrix.max()), ("smallest entry", matrix.min())):
             parts.append(rows("entry", None, value, x=0.5, panel=f"scale of {name}", series=end))
         diagonal, rest = np.diagonal(block, axis1=1, axis2=2), block[:, off_diagonal]
         for place, entries in (("diagonal", diagonal), ("off-diagonal", rest)):
             mean = entries.mean(axis=1)
-            parts.append(rows("weight", None, mean, x=epochs, panel="entries", series=f"{place}, {name}"))
+            parts.append(
+                rows("weight", None, mean, x=epochs, panel="entries", series=f"{place}, {name}")
+            )
             spreads.append(np.ptp(entries[-1]) / diagonal[-1].mean())
         claimed[OFF_DIAGONAL[name]] = rest[-1].mean() / diagonal[-1].mean()
     for start, course in zip((*trainings.STARTS, "masked"), (*ab, of_masked[0]), strict=True):
         parts.append(rows("ab", None, course[epochs], x=epochs, panel="products", series=start))
     distances = abs(of_masked[:, -1] / theory.limit(config) - 1)
     changes = abs(ab[:, -1] / ab[:, -1 - ab.shape[1] // 10] - 1)
-    shares, losses = zip(*(against_gradient_steps(a[-1], b[-1], config) for a, b in every), strict=True)
+    shares, losses = zip(
+        *(against_gradient_steps(a[-1], b[-1], config) for a, b in every), strict=True
+    )
     claimed |= {
         "largest spread of the diagonal or of the rest over the diagonal": max(spreads),
         "largest relative distance of the masked ab from its limit": max(distances),
@@ -93,7 +125,9 @@ EDGES = {
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
-    """Draw two heat maps with a colour bar each, as published, and below them the entries and ab over training."""
+    """Draw two heat maps with a colour bar each, as published, and below them the entries and ab
+    over training.
+    """
     from matplotlib.markers import CARETRIGHT
 
     figure, panels = plotting.panels((1050, 695), EDGES)
@@ -110,7 +144,15 @@ def draw(table: Table) -> Picture:
         # Red triangles at the ends of the scale.
         for series in ("largest entry", "smallest entry"):
             end = table.curve(f"scale of {name}", series, "entry")
-            bar.plot([0], end["value"], marker=CARETRIGHT, color="C3", markersize=6, clip_on=False, gid=series)
+            bar.plot(
+                [0],
+                end["value"],
+                marker=CARETRIGHT,
+                color="C3",
+                markersize=6,
+                clip_on=False,
+                gid=series,
+            )
         for label in (axes.xaxis.label, axes.yaxis.label, bar.xaxis.label, bar.yaxis.label):
             label.set_visible(False)
         middle = sum(axes.get_position().intervalx) / 2
@@ -119,7 +161,10 @@ def draw(table: Table) -> Picture:
     entries, products = panels["entries"], panels["products"]
     plotting.curves(entries, table, house.styles(ENTRIES), "weight", **house.LINE)
     plotting.curves(products, table, house.styles(PRODUCTS), "ab", **house.LINE)
-    below = (entries, Axis("Mean entry"), "(c) entries of both matrices"), (products, Axis("$ab$", (0, 2)), "(d) $ab$")
+    below = (
+        (entries, Axis("Mean entry"), "(c) entries of both matrices"),
+        (products, Axis("$ab$", (0, 2)), "(d) $ab$"),
+    )
     for axes, y, words in below:
         plotting.frame(axes, Axis("Epoch", (0, EPOCHS)), y, house.FONT + 1)
         axes.set_title(words, fontsize=house.FONT + 1, loc="left")
