@@ -1,9 +1,9 @@
 """The widths of the bands of Li et al. over the published ones."""
 
-from icl.core.config import FIRST_SEED
 from icl.core.table import ERROR
 from icl.evidence import published_curves
 from icl.pipeline import figures
+from icl.pipeline.config import FIRST_SEED
 from studies.search import trained
 
 FIGURES = ("figure12", "figure13", "figure14", "figure17", "figure19")

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from icl import registry
-from icl.core.config import FIRST_SEED
 from icl.core.runs import Runs, load_all
 from icl.core.sweep import Sweep
 from icl.evidence import distance, published_curves
 from icl.pipeline import figures
+from icl.pipeline.config import FIRST_SEED
 from studies.search import trained
 from studies.space import spaces
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from icl.core.config import FIRST_SEED
 from icl.evidence.history import Event
 from icl.evidence.ledger import Bound
+from icl.pipeline.config import FIRST_SEED
 
 FIRST_FREEZE = "288e44dffae3e0c335bcbdc7c655032e1ee215b4"
 CLAIMS = "src/icl/papers"

@@ -18,9 +18,10 @@ from conftest import ROOT, Workflow
 
 from icl import registry
 from icl.core import folders
-from icl.core.config import FIRST_SEED, SCALES, ConstantError
+from icl.core.config import SCALES, ConstantError
 from icl.evidence import ledger
 from icl.pipeline import figures, kernels
+from icl.pipeline.config import FIRST_SEED
 from icl.pipeline.plan import Plan, check_reach, requested_figures
 
 PLAN = Plan("smoke")

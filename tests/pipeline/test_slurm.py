@@ -20,9 +20,9 @@ from conftest import Workflow
 from slurm_cluster import Cluster, missing
 
 from icl.core import table
-from icl.core.config import FIRST_SEED
 from icl.core.training import train
 from icl.pipeline import figures
+from icl.pipeline.config import FIRST_SEED
 from icl.pipeline.plan import Plan
 
 pytestmark = pytest.mark.slurm

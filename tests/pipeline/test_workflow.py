@@ -21,9 +21,10 @@ from conftest import WORKFLOW, Workflow, mounted
 
 from icl import registry
 from icl.core import records, runs, table
-from icl.core.config import FIRST_SEED, canonical
+from icl.core.config import canonical
 from icl.core.training import train
 from icl.pipeline import figures, verify
+from icl.pipeline.config import FIRST_SEED
 from icl.pipeline.plan import Plan
 
 pytestmark = pytest.mark.slow

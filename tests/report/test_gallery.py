@@ -8,10 +8,10 @@ from conftest import ROOT
 
 from icl import registry
 from icl.core import runs
-from icl.core.config import FIRST_SEED
 from icl.core.records import RecordError
 from icl.evidence import ledger
 from icl.evidence.judging import NOT_TESTED, Verdict
+from icl.pipeline.config import FIRST_SEED
 from icl.pipeline.plan import Plan
 from icl.report import costs, entries, gallery, results
 

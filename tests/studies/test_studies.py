@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icl.core.config import FIRST_SEED
 from icl.evidence import distance, published_curves
 from icl.evidence.sensitivity import FILE, Search
 from icl.pipeline import figures
+from icl.pipeline.config import FIRST_SEED
 from studies import search, sensitivity
 from studies.__main__ import search_model
 from studies.drawn import distances

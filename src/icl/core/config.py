@@ -12,10 +12,6 @@ from typing import Any
 from icl.core.problem import Problem
 
 SCALES = ("paper", "workstation", "laptop", "smoke")
-FIRST_SEED = 1000
-"""The first seed of the figures by default, as in workflow/config.yaml. Seeds below 100 were used
-in development, and 100 to 199 in searches for constants.
-"""
 GRADES = ("published", "inferred", "ours")
 LARGEST = 2**53
 """Integers must be smaller: from here on, floats no longer represent all of them."""

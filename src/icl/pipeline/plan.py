@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from icl import registry
-from icl.core.config import FIRST_SEED, ConstantError, digest
+from icl.core.config import ConstantError, digest
 from icl.core.files import file_digest
 from icl.core.folders import near
 from icl.core.note import Note
@@ -20,6 +20,7 @@ from icl.evidence import ledger, published_curves
 from icl.evidence.ledger import Claim
 from icl.figure import Figure
 from icl.pipeline import figures, fingerprint
+from icl.pipeline.config import FIRST_SEED
 from icl.pipeline.paths import Paths
 
 KINDS = ("train", "measure", "judge", "draw")

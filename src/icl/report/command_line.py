@@ -15,11 +15,12 @@ import typer
 
 from icl import __version__, registry
 from icl.core import folders, plain_yaml
-from icl.core.config import FIRST_SEED, ConstantError
+from icl.core.config import ConstantError
 from icl.core.files import write_text
 from icl.core.problem import Problem
 from icl.evidence import ledger
 from icl.pipeline import run, verify
+from icl.pipeline.config import FIRST_SEED
 from icl.pipeline.plan import Plan, check_reach
 
 FAILED, MISUSED = 1, 2

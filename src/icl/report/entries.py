@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from icl.core.config import FIRST_SEED, SCALES
+from icl.core.config import SCALES
 from icl.evidence import ledger, published_curves
 from icl.evidence.judging import NOT_TESTED, Verdict
+from icl.pipeline.config import FIRST_SEED
 from icl.pipeline.plan import Plan
 from icl.report import costs, gallery
 from icl.report.cards import Card

@@ -14,11 +14,12 @@ from typing import Any
 
 from PIL import Image
 
-from icl.core.config import FIRST_SEED, SCALES
+from icl.core.config import SCALES
 from icl.core.files import write_text
 from icl.evidence import ledger
 from icl.evidence.judging import Verdict
 from icl.evidence.ledger import Bound
+from icl.pipeline.config import FIRST_SEED
 from icl.pipeline.plan import Plan
 from icl.report import costs
 from icl.report.results import Record

@@ -5,9 +5,9 @@ claims.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from icl.core.config import FIRST_SEED
 from icl.evidence import history, ledger
 from icl.evidence.history import Event
+from icl.pipeline.config import FIRST_SEED
 from icl.report.wording import markdown, rendered, table
 
 SAMPLE = f"laptop, seeds from {FIRST_SEED}"

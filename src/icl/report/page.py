@@ -14,11 +14,11 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from icl.core import folders
-from icl.core.config import FIRST_SEED
 from icl.core.files import write_text
 from icl.evidence import ledger
 from icl.evidence.judging import OUTCOMES
 from icl.evidence.ledger import Claim, Ledger
+from icl.pipeline.config import FIRST_SEED
 from icl.report import constants, costs, formulas, history
 from icl.report.cards import (
     KINDS,
