@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from icl.core import plain_yaml
 from icl.core.config import ConstantError
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -26,6 +27,14 @@ def papers() -> tuple[str, ...]:
     """Return the keys of all papers in alphabetical order, ``ours`` last."""
     keys = [path.name for path in importable(PAPERS) if path.is_dir()]
     return tuple(sorted(keys, key=lambda key: (key == OURS, key)))
+
+
+def drawn_seed(paper: str, model: str) -> int:
+    """Return the seed of the run that the pictures of a model draw, which is data: it is chosen
+    after the runs are made, and no code changes with it.
+    """
+    text = (PAPERS / paper / "published" / "drawn_seeds.yaml").read_text(encoding="utf-8")
+    return int(plain_yaml.load(text)[model])
 
 
 def importable(folder: Path) -> list[Path]:

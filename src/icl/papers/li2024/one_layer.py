@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from icl.core import folders
 from icl.core.config import constant
 from icl.core.lazy import Tensor, torch
 from icl.core.model import Model
@@ -121,10 +122,10 @@ class Evaluation(PatternTest):
         choices=tuple(COMBINATIONS),
     )
     drawn_seed: int = constant(
-        1010,
+        folders.drawn_seed("li2024", "li_icl"),
         "inferred",
-        "of the twenty seeds from 1000 on, the nearest to the published figures 8 to 11 together: "
-        "see python -m studies drawn",
+        "of the seeds of the verdicts, the nearest to the published figures 8 to 11: see "
+        "python -m studies drawn",
         at_least=0,
     )
     strength_ratio: float = constant(

@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from icl.core import folders
 from icl.core.config import constant
 from icl.core.lazy import Tensor, torch
 from icl.core.model import Model
@@ -126,10 +127,10 @@ class Evaluation(one_layer.Evaluation):
     )
     prompts: int = constant(200, "ours", "prompts per run for the average attention", at_least=1)
     drawn_seed: int = constant(
-        1000,
+        folders.drawn_seed("li2024", "li_icl_stack"),
         "inferred",
-        "of the twenty seeds from 1000 on, the nearest to the published figures 21, 22, 24 and 25 "
-        "together: see python -m studies drawn",
+        "of the seeds of the verdicts, the nearest to the published figures 21, 22, 24 and 25: see "
+        "python -m studies drawn",
         at_least=0,
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from icl.core import folders
 from icl.core.config import constant, grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -92,11 +93,10 @@ class NoisyTest(one_layer.Evaluation):
     """Constants of the evaluation in figures 14, 15, 27 and 28: one law of the test inputs."""
 
     drawn_seed: int = constant(
-        1015,
+        folders.drawn_seed("li2024", "li_icl_sgd_figures"),
         "inferred",
-        "of the twenty seeds from 1000 on, the nearest to the published figures 14 and 27 "
-        "together: "
-        "see python -m studies drawn",
+        "of the seeds of the verdicts, the nearest to the published figures 14 and 27: see "
+        "python -m studies drawn",
         at_least=0,
     )
     strength_ratio: float = constant(

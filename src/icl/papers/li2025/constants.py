@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from icl.core import folders
 from icl.core.config import Constants, RunConfig, constant
 from icl.papers.li2025.prompts import Setting
 from icl.papers.li2025.transition_matrices import (
@@ -153,9 +154,10 @@ class Evaluation(Constants):
         1000, "inferred", "as in the other talk figures: four runs of 1000 prompts", at_least=1
     )
     drawn_seed: int = constant(
-        1015,
+        folders.drawn_seed("li2025", "li_cot"),
         "inferred",
-        "of 1000 to 1019 the nearest to figures 17, 19 and 20: python -m studies drawn",
+        "of the seeds of the verdicts, the nearest to the published figures 17, 19 and 20: see "
+        "python -m studies drawn",
         at_least=0,
     )
     misled_starts: int = constant(
