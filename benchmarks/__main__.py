@@ -53,10 +53,8 @@ def measure(row: Row) -> bool:
         else ""
     )
     numbers = f"{1e3 * first:9.3g} {1e3 * second:9.3g} {first / second:9.3g}"
-    print(
-        f"{row.name:80} {numbers}  {target}{('yes' if reached else 'NO') if target else ''}".rstrip(),
-        flush=True,
-    )
+    answer = ("yes" if reached else "NO") if target else ""
+    print(f"{row.name:80} {numbers}  {target}{answer}".rstrip(), flush=True)
     return reached
 
 

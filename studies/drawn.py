@@ -52,4 +52,5 @@ def report(model: str, scale: str) -> str:
     (drawn,) = {
         sweep.test.drawn_seed for name in fitted for sweep in registry.figure(name).sweeps(scale)
     }
-    return f"{found.to_string(float_format='{:.2f}'.format)}\n{model}: nearest {found.index[0]}, drawn {drawn}"
+    listed = found.to_string(float_format="{:.2f}".format)
+    return f"{listed}\n{model}: nearest {found.index[0]}, drawn {drawn}"

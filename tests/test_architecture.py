@@ -68,7 +68,8 @@ import json, sys
 from icl.pipeline.plan import Plan
 plan = Plan("laptop")
 for name in plan.figures:
-    plan.measurement_fingerprint(name), plan.drawing_fingerprint(name), plan.judging_fingerprint(name), plan.chain(name)
+    plan.measurement_fingerprint(name), plan.drawing_fingerprint(name)
+    plan.judging_fingerprint(name), plan.chain(name)
     plan.note(name).full
 for sweep in plan.trainings:
     plan.training_fingerprint(plan.shard(sweep, plan.shard_names(plan.sweep(sweep))[0]))

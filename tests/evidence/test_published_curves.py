@@ -98,7 +98,10 @@ def test_a_file_without_its_head_is_named(tmp_path: Path, text: str) -> None:
 )
 def test_a_name_is_a_text_and_matches_itself(tmp_path: Path, name: str) -> None:
     """As a series and as a panel."""
-    text = f"# {name}: {{scale: linear, reading_error: 0.1, observable: o}}\npanel,series,x,y\n{name},{name},1,2\n"
+    text = (
+        f"# {name}: {{scale: linear, reading_error: 0.1, observable: o}}\n"
+        f"panel,series,x,y\n{name},{name},1,2\n"
+    )
     (tmp_path / "figure0.csv").write_text(text.replace("# n # 1:", "# 'n # 1':"))
     found = published_curves.read(tmp_path / "figure0.csv")
     assert found[["panel", "series"]].values.tolist() == [[name, name]]

@@ -36,7 +36,10 @@ from icl.report import command_line
 CONFIG = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8")) | {
     "scale": "smoke"
 }
-HOSTILE = 'it\'s "$(touch canary)" `touch canary`; touch canary | tee canary > canary & {log} {{x}} \\\ntouch canary\n#'
+HOSTILE = (
+    'it\'s "$(touch canary)" `touch canary`; touch canary | tee canary > canary & {log} {{x}} \\\n'
+    "touch canary\n#"
+)
 
 
 def planned(config: Any) -> Plan:

@@ -48,7 +48,8 @@ sys.argv = ["icl", "list"]
 with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
     runpy.run_module("icl", run_name="__main__")
 import matplotlib, torch
-print(matplotlib.get_backend(), torch.get_num_threads(), sys.flags.optimize, sys.flags.inspect, sys.stdout.encoding)
+flags = sys.flags.optimize, sys.flags.inspect
+print(matplotlib.get_backend(), torch.get_num_threads(), *flags, sys.stdout.encoding)
 """
     told = subprocess.run(
         [sys.executable, "-c", code],
@@ -126,7 +127,10 @@ def unpacked(tmp_path: Path) -> Path:
 def test_no_revision_of_another_repository_is_recorded(unpacked: Path, committed: bool) -> None:
     if committed:
         subprocess.run(["git", "-C", str(unpacked), "add", "."], check=True)
-    code = "from icl.core import provenance; about = provenance.about(); print(about['revision'], about['clean'])"
+    code = (
+        "from icl.core import provenance; about = provenance.about(); "
+        "print(about['revision'], about['clean'])"
+    )
     variables = os.environ | {"PYTHONPATH": str(unpacked / "src")}
     told = subprocess.run(
         [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True

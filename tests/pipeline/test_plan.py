@@ -223,7 +223,8 @@ sys.argv = ["icl", "list"]
 with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
     runpy.run_module("icl", run_name="__main__")
 import numpy, threadpoolctl, torch
-blas = {one["architecture"] for one in threadpoolctl.threadpool_info() if one["internal_api"] == "openblas"}
+libraries = [one for one in threadpoolctl.threadpool_info() if one["internal_api"] == "openblas"]
+blas = {one["architecture"] for one in libraries}
 print(torch.backends.cpu.get_cpu_capability(), *blas)
 """
     chosen = {name: value for name, value in os.environ.items() if name not in kernels.ONE_ORDER}

@@ -113,7 +113,10 @@ def check_access(one: Any) -> None:
     """Check that a page and its tables are no wider than the screen, and that axe finds nothing."""
     from axe_playwright_python.sync_playwright import Axe
 
-    ends = "[document.documentElement, ...document.querySelectorAll('table')].map(e => e.getBoundingClientRect().right)"
+    ends = (
+        "[document.documentElement, ...document.querySelectorAll('table')]"
+        ".map(e => e.getBoundingClientRect().right)"
+    )
     assert max(one.evaluate(ends)) <= one.viewport_size["width"]
     assert one.evaluate("document.documentElement.scrollWidth") <= one.viewport_size["width"]
     for scheme in ("light", "dark"):
@@ -247,7 +250,8 @@ def test_the_search_finds_every_word_that_the_page_uses(browser: Any, address: s
     search = """word => {
         document.getElementById("words").value = word;
         document.getElementById("filter").requestSubmit();
-        return new Promise(done => setTimeout(() => done(!document.getElementById("none").hidden), 1));
+        const found = () => !document.getElementById("none").hidden;
+        return new Promise(done => setTimeout(() => done(found()), 1));
     }"""
     assert [word for word in words if one.evaluate(search, word)] == []
 

@@ -77,9 +77,12 @@ def test_verdicts_are_those_on_disk_with_commands_for_the_rest(
     assert set(said["missing"]) == set(registry.figures()) - {"figure9"}
     code, out, _ = icl("verdicts", *SMOKE, "figure9")
     for words in (
-        "picture   figures/smoke/figure9_compared.png", "A-P1b      INCONCLUSIVE", "condition     held-out loss",
-        "claimed in [0.38, 0.46], 2 trainings", "published     main: absolute difference",
-    ):  # fmt: skip
+        "picture   figures/smoke/figure9_compared.png",
+        "A-P1b      INCONCLUSIVE",
+        "condition     held-out loss",
+        "claimed in [0.38, 0.46], 2 trainings",
+        "published     main: absolute difference",
+    ):
         assert words in out and code == 0
     code, out, _ = icl("verdicts", "figure9", "figure12", "--scale", "smoke")
     assert code == FAILED and "A-P1b" in out and "`snakemake figure12 --config scale=smoke`" in out

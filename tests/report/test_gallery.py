@@ -150,8 +150,11 @@ def test_what_the_documentation_names_exists() -> None:
     targets |= set(" ".join(re.findall(r"^OWN := (.*)$", makefile, re.MULTILINE)).split())
     targets |= set(re.findall(r"icl new figure \w+ (\w+)", text))
     assert set(re.findall(r"(?:`|^)make (\w+)", text, re.MULTILINE)) <= targets
-    links = [(path, link) for path, of_page in pages.items()
-             for link in re.findall(r'(?:\]\(|src=")(?!https?:|#)([^)"#\s]+)', of_page)]  # fmt: skip
+    links = [
+        (path, link)
+        for path, of_page in pages.items()
+        for link in re.findall(r'(?:\]\(|src=")(?!https?:|#)([^)"#\s]+)', of_page)
+    ]
     assert [(path.name, link) for path, link in links if not (path.parent / link).exists()] == []
     assert sum(path.stat().st_size for path in (ROOT / "gallery").iterdir()) < 16e6
     found = re.findall(

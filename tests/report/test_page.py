@@ -73,7 +73,10 @@ def test_statements_are_no_markdown_and_no_html_on_the_pages(shown: list[Entry])
 
 def cards(text: str) -> dict[str, tuple[str, list[str]]]:
     """Claim -> outcome and the lines of its bounds, as a page shows them."""
-    section = r'class="claim [^"]*" id="([^"]+)" data-outcome="([^"]+)"(.*?)(?:Second sample|<p class="commands">)'
+    section = (
+        r'class="claim [^"]*" id="([^"]+)" data-outcome="([^"]+)"(.*?)'
+        r'(?:Second sample|<p class="commands">)'
+    )
     found = re.findall(section, text, re.DOTALL)
     return {
         name: (outcome, re.findall(r"<p>([^<>]* against [^<>]*)</p>", body))
@@ -171,9 +174,14 @@ def test_a_page_of_results_shows_what_is_made_and_names_the_rest(figure9: result
         assert [part.split(" against")[0] for part in parts] == [
             wording.interval(p) for p in card.verdict.parts
         ]
-    for words in ("1 figures are not made yet: figure12;", record["table"], "make figure9 "
-    "SCALE=smoke",
-                  "training li_icl: ", "3 CPU s", "python " + record["about"]["python"]):  # fmt: skip
+    for words in (
+        "1 figures are not made yet: figure12;",
+        record["table"],
+        "make figure9 SCALE=smoke",
+        "training li_icl: ",
+        "3 CPU s",
+        "python " + record["about"]["python"],
+    ):
         assert words in text, words
     links = [
         link
@@ -281,9 +289,7 @@ def test_a_statement_counts_once_with_the_worst_outcome_of_its_claims_and_limits
     )
 
 
-def test_the_summary_of_repetition_names_what_a_second_sample_changes_and_what_was_not_searched() -> (
-    None
-):
+def test_the_summary_of_repetition_names_what_changes_and_what_was_not_searched() -> None:
     def summary(figure: str, second: str) -> str:
         claim = ledger.claims(figure)[0]
         return counts([Card(claim, Verdict(claim.id, "laptop", "supported", ()), second)])

@@ -22,7 +22,10 @@ from icl.drawing.plotting import Style
 
 OPEN = {"x": "X", "+": "P", 5: ">"}
 """Markers without an inside, and the open markers in their place."""
-_KEY = "Line or filled marks: {}; grey: our {} runs; open marks: published{}; arrows: outside the axes."
+_KEY = (
+    "Line or filled marks: {}; grey: our {} runs; open marks: published{}; "
+    "arrows: outside the axes."
+)
 KEY = {
     True: _KEY.format("the drawn run", "other", ", if known"),
     False: _KEY.format("as in the figure", "single", ""),

@@ -286,7 +286,10 @@ def _contradictions(ledger: Ledger) -> Iterator[str]:
         for observable, statistic in ledger.declarations(name):
             if statistics.setdefault(observable, statistic) != statistic:
                 first = statistics[observable]
-                yield f"figure {name}: observable {observable!r} is declared twice, as {first} and as {statistic}"
+                yield (
+                    f"figure {name}: observable {observable!r} is declared twice, "
+                    f"as {first} and as {statistic}"
+                )
 
 
 @cache

@@ -3,7 +3,8 @@ network.
 
 For a matrix W (in, out) with gradient G, momentum M, which starts at 0, and weight decay lambda,
 
-    M <- mu M + (1 - mu) G,    W <- (1 - eta lambda) W - eta 0.2 sqrt(max(in, out)) Q(mu M + (1 - mu) G),    mu = 0.95,
+    M <- mu M + (1 - mu) G,   mu = 0.95,
+    W <- (1 - eta lambda) W - eta 0.2 sqrt(max(in, out)) Q(mu M + (1 - mu) G),
 
 where Q replaces the singular values of a matrix by numbers near 1: five steps X <- a X + (b X X' +
 c (X X')^2) X from X = G / |G|. The factor 0.2 sqrt(max(in, out)) gives a step the size of one of

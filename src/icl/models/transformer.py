@@ -3,10 +3,13 @@ axis.
 
 With x (tokens, width) of one prompt, layers n = 1 ... N, heads h of width w = width / heads:
 
-    x = tokens W_read_in + b                                             no positional code
-    x = x + concat_h[softmax(Q_h K_h^T / sqrt(w) + mask) V_h] W_out + b  Q, K, V = affine maps of LayerNorm(x)
-    x = x + gelu(LayerNorm(x) W_up + b) W_down + b                       gelu in its tanh form ("gelu_new")
+    x = tokens W_read_in + b
+    x = x + concat_h[softmax(Q_h K_h^T / sqrt(w) + mask) V_h] W_out + b
+    x = x + gelu(LayerNorm(x) W_up + b) W_down + b
     prediction = LayerNorm(x) W_read_out + b
+
+There is no positional code; Q, K and V are affine maps of LayerNorm(x), and gelu has its tanh form
+("gelu_new").
 
 Weights are a dict of tensors (runs, ...): `read_in`, `layer1.queries`, `.keys`, `.values`,
 `.output`, `.up`, `.down`, ..., `read_out` are matrices (runs, in, out) that act from the right;

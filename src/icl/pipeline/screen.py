@@ -64,7 +64,8 @@ class Screen:
         if event == "progress" and about["done"] < about["total"]:
             return f"{about['done']} of {about['total']} steps done"
         if event == "job_info" and about["output"]:
-            return f"{time.strftime('%H:%M:%S')} {about['rule_name']} {' '.join(about['wildcards'].values())}".rstrip()
+            wildcards = " ".join(about["wildcards"].values())
+            return f"{time.strftime('%H:%M:%S')} {about['rule_name']} {wildcards}".rstrip()
         if event == "job_error":
             logs = [path for path in map(Path, about["log"]) if path.is_file()]
             lines = [
@@ -72,6 +73,7 @@ class Screen:
                 for path in logs
                 for line in path.read_text(errors="replace").splitlines()[-LINES:]
             ]
-            told = f"failed: {about['rule_name']}, with the log {', '.join(map(str, logs)) or '(none)'}, which ends:"
+            named = ", ".join(map(str, logs)) or "(none)"
+            told = f"failed: {about['rule_name']}, with the log {named}, which ends:"
             return "\n  | ".join([told, *lines])
         return ""

@@ -90,7 +90,8 @@ def _made_from_table(
 ) -> Iterator[str]:
     source = Path(plan.table_file(name))
     if (record.get("figure"), record.get("folder")) != (name, plan.folder):
-        yield f"{path}: is of {record.get('figure')}, {record.get('folder')}, not of {name}, {plan.folder}; {AGAIN}"
+        recorded = f"{record.get('figure')}, {record.get('folder')}"
+        yield f"{path}: is of {recorded}, not of {name}, {plan.folder}; {AGAIN}"
     elif record.get("fingerprint") != fingerprint:
         yield f"{path}: was made by other code, bounds or published data; {AGAIN}"
     elif source.is_file() and record.get("table") != file_digest(source):

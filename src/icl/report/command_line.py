@@ -142,9 +142,15 @@ def history(claim: Annotated[str, typer.Argument()] = "", as_json: AsJson = Fals
 
 @app.command()
 def verdicts(
-    figures: Named = None, scale: Scale = "laptop", constants: Set = "", variant: Variant = "",
-    first_seed: FirstSeed = FIRST_SEED, seeds: Seeds = 0, config: Config = None, as_json: AsJson = False,
-) -> None:  # fmt: skip
+    figures: Named = None,
+    scale: Scale = "laptop",
+    constants: Set = "",
+    variant: Variant = "",
+    first_seed: FirstSeed = FIRST_SEED,
+    seeds: Seeds = 0,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
     """Verify the results on disk; print pictures and verdicts, and the commands that make what
     is missing.
     """
@@ -291,7 +297,8 @@ def review(figure: str) -> None:
         " ".join(step): not subprocess.run([sys.executable, "-m", *step], check=False).returncode
         for step in steps
     }
-    advice = f"`python -m tests.planted {ledger.paper_of(name)}`, then `make gallery_text` was run: {' '.join(PAGES)}"
+    planted = f"`python -m tests.planted {ledger.paper_of(name)}`"
+    advice = f"{planted}, then `make gallery_text` was run: {' '.join(PAGES)}"
     passed[advice] = passed.pop(" ".join(steps[-1]))
     violations = Path("tests/papers", ledger.paper_of(name), "planted.py")
     text = violations.read_text(encoding="utf-8") if violations.is_file() else ""

@@ -169,4 +169,5 @@ def _machines(ours: Mapping[str, Any] | None, theirs: Mapping[str, Any] | None) 
     if not ours or not theirs:
         return line
     first = arithmetic.first_difference(ours, theirs)
-    return f"{line}\narithmetic  {f'first differs in: {first}' if first else 'the same in every operation'}"
+    said = f"first differs in: {first}" if first else "the same in every operation"
+    return f"{line}\narithmetic  {said}"

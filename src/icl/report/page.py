@@ -209,7 +209,10 @@ def brief(says: str) -> str:
     """Return the statement of a source without the opening words on how it is known; the card
     has those in full.
     """
-    known = r"Known [^:.]*[:.] (?=\S)|The paper's text could not be consulted[^.]*\. (?:(?:Known|Recalled)[^:.]*: )?"
+    known = (
+        r"Known [^:.]*[:.] (?=\S)"
+        r"|The paper's text could not be consulted[^.]*\. (?:(?:Known|Recalled)[^:.]*: )?"
+    )
     rest = re.sub(rf"^(?:{known})", "", says)
     return rest[:1].upper() + rest[1:]
 

@@ -22,7 +22,10 @@ from icl.report.wording import rendered
 STEPS = 20  # at the smoke scale, unless the model's smoke training has fewer
 LAST = Path(".cache/new.json")
 """What the last `new` wrote: file -> its text before (null for a new file) and after."""
-EMPTY = "title: '{0}: an example, to be replaced by the short title of the paper'\ncite: []\n\nfigures:\n\nclaims: []\n"
+EMPTY = (
+    "title: '{0}: an example, to be replaced by the short title of the paper'\n"
+    "cite: []\n\nfigures:\n\nclaims: []\n"
+)
 
 
 def figure(paper: str, name: str, reused: str = "") -> list[Path]:
@@ -57,10 +60,8 @@ def paper(key: str, training: bool = True) -> list[Path]:
     """
     _check_name(key, "paper")
     folder = folders.PAPERS / key
-    first = {
-        folder
-        / "__init__.py": f'"""{key}: an example, to be replaced by the paper and its reference."""\n'
-    }
+    says = f"{key}: an example, to be replaced by the paper and its reference."
+    first = {folder / "__init__.py": f'"""{says}"""\n'}
     name = f"{key}_training" if training else f"{key}_estimators"
     _check_name(name, "figure")
     return _written(first | _files(folder, name, None, "", training))
@@ -125,7 +126,10 @@ def _without(ledger_text: str, name: str) -> str:
 
 def _check_name(name: str, kind: str) -> None:
     if keyword.iskeyword(name) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        problem = "a name has lower-case letters, digits and _, starts with a letter and is no word of Python"
+        problem = (
+            "a name has lower-case letters, digits and _, starts with a letter "
+            "and is no word of Python"
+        )
         raise ConstantError(f"{kind} {name!r}: {problem}")
     taken = _taken()
     for form in Plan.rules_of(name):

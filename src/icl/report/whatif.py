@@ -125,7 +125,10 @@ def notes(plan: Plan, name: str, found: Iterable[Change]) -> list[str]:
         if hasattr(tests.get(model), f"{constant}_test") and f"{constant}_test" not in values
     ]
     runs = [one.ours.runs for one in found if one.ours and one.bound.statistic != EXACT]
-    few = f"with {min(runs, default=0)} runs the intervals say little, and every verdict is inconclusive"
+    few = (
+        f"with {min(runs, default=0)} runs the intervals say little, "
+        f"and every verdict is inconclusive"
+    )
     return [*lines, few] if runs and min(runs) < LEAST_SEEDS else lines
 
 

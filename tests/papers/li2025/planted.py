@@ -211,7 +211,10 @@ PLANTED: Mapping[str, Mapping[str, Planted]] = {
         f"rise of the TSR's share of the step, layer {layer}": UNTRAINED for layer in (1, 2, 3)
     },
 }
-VOTES = "untrained attention is nearly uniform, and a majority vote over all examples has the same order"
+VOTES = (
+    "untrained attention is nearly uniform, "
+    "and a majority vote over all examples has the same order"
+)
 UNTRAINED_HOLD = {
     "B-T4": "it is about losses during training",
     "B-T6-alpha": VOTES,

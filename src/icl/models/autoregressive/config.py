@@ -95,7 +95,10 @@ class Config(RunConfig):
             raise self.error("law", "full-one for the estimator population_six_scalars")
         for name, most in (("length", LONGEST), ("dimension", WIDEST)):
             if getattr(self, name) > most and self.gradient_estimator not in SCALARS:
-                allowed = f"at most {most} for the estimator {self.gradient_estimator}; `population_scalar` takes more"
+                allowed = (
+                    f"at most {most} for the estimator {self.gradient_estimator}; "
+                    f"`population_scalar` takes more"
+                )
                 raise self.error(name, allowed)
 
     def moment(self, *powers: int) -> float:

@@ -5,7 +5,9 @@ With V = blockdiag(P, 1) and Q = blockdiag(A, 0) (Ahn et al. 2023, section 3) th
 inputs linearly, x -> S x, and the error of the query's label is w'U x. With G = (1/n) sum_i x_i
 x_i' every layer computes
 
-    H = G S' A S,   U <- U + U H,   S <- S + P S H,   and the loss is E (w'U x)^2 = E tr(W U Sigma U').
+    H = G S' A S,   U <- U + U H,   S <- S + P S H,
+
+and the loss is E (w'U x)^2 = E tr(W U Sigma U').
 
 In whitened coordinates, x = Sigma^(1/2) x', A becomes Sigma^(1/2) A Sigma^(1/2), P becomes
 Sigma^(-1/2) P Sigma^(1/2), and nothing else depends on Sigma.

@@ -1,9 +1,10 @@
 """Deep linear attention learns preconditioned gradient descent (Ahn, Cheng, Daneshmand and Sra,
 NeurIPS 2023).
 
-    Z <- Z + (1/n) V Z M Z' Q Z,   M = diag(I_n, 0),   prediction: minus the query's label entry after the last layer
+    Z <- Z + (1/n) V Z M Z' Q Z,   M = diag(I_n, 0)
 
 (equation 3, with the 1/n of the published code) on prompts y_i = <w, x_i> with x_i ~ N(0, Sigma).
+The prediction is minus the query's label entry after the last layer.
 
 Training never forms Z: `gram_losses` computes the loss from Gram matrices, and tests compare it
 with the literal attention (tests/oracles/ahn2023.py). In whitened coordinates x = R x' with the

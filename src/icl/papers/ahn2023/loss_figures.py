@@ -173,7 +173,10 @@ def draw_layers(table: Table) -> Picture:
     ]
     plotting.curves(axes, table, least, "log loss", markersize=7)
     failed = table.points("depth", "relaxed", "failed")["value"]
-    note = f"{failed.sum():.0f} of {len(failed)} trainings with free $P$ end above $P=0$; crosses: least loss"
+    note = (
+        f"{failed.sum():.0f} of {len(failed)} trainings with free $P$ end above $P=0$; "
+        f"crosses: least loss"
+    )
     axes.set_xticks(DEPTHS)
     house.axis_labels(axes, "Layers or steps $L$", "log(test loss)", note)
     house.name_curves(axes, labels)

@@ -148,7 +148,10 @@ def draw_structure(table: Table) -> Picture:
     """Draw maps of five matrices, and below the distances of all matrices and the test loss over
     training.
     """
-    title = "Three layers after training, and the distance of their matrices from a multiple of the identity"
+    title = (
+        "Three layers after training, "
+        "and the distance of their matrices from a multiple of the identity"
+    )
     picture, axes = house.mosaic(
         [list(SQUARES), ["free", "P = 0", "loss"]], (1000, 460), title, (0.8, 1)
     )
@@ -201,7 +204,10 @@ def draw_rotation(table: Table) -> Picture:
     """Draw small maps of five matrices, and below their distances and the test loss over
     training by both methods.
     """
-    title = "Matrices of three layers under a skewed covariance, and their distance from a multiple of the identity"
+    title = (
+        "Matrices of three layers under a skewed covariance, "
+        "and their distance from a multiple of the identity"
+    )
     picture, axes = house.mosaic(
         [list(SQUARES), ["Adam A", "L-BFGS A", "loss"]], (1000, 430), title, (0.45, 1)
     )

@@ -191,7 +191,10 @@ AXES = {
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw three panels over training and one over functional gradient steps."""
-    title = "One layer of kernel attention beside functional gradient descent (a to c, pale: trained by Adam)"
+    title = (
+        "One layer of kernel attention beside functional gradient descent "
+        "(a to c, pale: trained by Adam)"
+    )
     picture, axes_of = house.panels(list(AXES), 2, title, (440, 260))
     for panel, observable in SHOWN.items():
         curves_and_pale(

@@ -1,12 +1,12 @@
 """Prompts of in-context regression on nonlinear functions: labels from a Gaussian process on the
 unit sphere.
 
-    xi_i uniform on the unit sphere of R^d,   y ~ N(0, K),  K_ij = k(xi_i, xi_j),   and a model sees x_i = U D xi_i
+    xi_i uniform on the unit sphere of R^d,   y ~ N(0, K),   K_ij = k(xi_i, xi_j),
 
-(Cheng, Chen and Sra 2024, experiments). Where K is not positive semidefinite, as for relu, it is
-replaced by |K|, which has the absolute eigenvalues of K; the Bayes optimum is then that of the
-modified process. The order of random draws does not depend on the kernel of the labels, so kernels
-are compared on equal inputs.
+and a model sees x_i = U D xi_i (Cheng, Chen and Sra 2024, experiments). Where K is not positive
+semidefinite, as for relu, it is replaced by |K|, which has the absolute eigenvalues of K; the Bayes
+optimum is then that of the modified process. The order of random draws does not depend on the
+kernel of the labels, so kernels are compared on equal inputs.
 
 Shapes: leading axes (prompts, ...) are free; inputs (..., n + 1, d) and labels (..., n + 1) hold
 the query last.

@@ -118,9 +118,9 @@ def _linear_predictions(weights: Params, inputs: Tensor, labels: Tensor) -> Tens
     """Return the predictions of linear attention, (runs, prompts), at a cost independent of n.
 
     A layer multiplies all inputs by T = I + A G M, with M = B'C and G = (1/n) sum_i x_i x_i', so
-    that
+    that, with g = (1/n) sum_i u_i x_i and the query x,
 
-        f <- f + r g'M x,   g <- T (g - r G M'g),   G <- T G T',   x <- T x,   for g = (1/n) sum_i u_i x_i, the query x.
+        f <- f + r g'M x,   g <- T (g - r G M'g),   G <- T G T',   x <- T x.
     """
     x, query, n = inputs[:, :, :-1], inputs[:, :, -1:], labels.shape[1] - 1
     gram = plain_product(x, torch.cat([x, labels[:, None, :-1]], dim=1).transpose(1, 2)) / n

@@ -165,7 +165,10 @@ HEIGHTS = (1.4, 1, 1)
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Weights, gradients and errors below each other, for two numbers of features."""
-    title = "Four phases of an under-represented feature (dotted vertical: the leading influence switches)"
+    title = (
+        "Four phases of an under-represented feature "
+        "(dotted vertical: the leading influence switches)"
+    )
     names = [[f"{kind} {size}" for size in DRAWN] for kind in PANELS]
     picture, panels = house.mosaic(names, (870, 640), title, HEIGHTS)
     for panel, axes in panels.items():

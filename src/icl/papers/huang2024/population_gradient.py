@@ -4,7 +4,7 @@ With Attn_n = c_n e^{q_n} / sum_m c_m e^{q_m} for column q of Q, S = sum_m Attn_
 error for query v_k,
 
     L_k = 1/2 E [S + 1 - 2 Attn_k],   -dL/dA_k = p_k E [Attn_k (S + 1 - 2 Attn_k)],
-    -dL/dB_{k,n} = p_k E [Attn_n (S - Attn_n - Attn_k)]                                   (derived by us)
+    -dL/dB_{k,n} = p_k E [Attn_n (S - Attn_n - Attn_k)]   (derived by us)
 
 In the basis of the features, Q[n, k] = v_n' Q v_k. From Q = 0, with one dominant feature v_1 and K
 - 1 equally likely ones, the columns for v_1 and for any other v_k keep the distinct entries (A_1,

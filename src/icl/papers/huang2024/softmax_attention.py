@@ -1,7 +1,8 @@
 """One softmax layer learns linear regression over discrete features (Huang, Cheng and Liang, ICML
 2024).
 
-    y_hat = sum_i y_i softmax_i(x_i' Q x_query),   L = 1/2 E (y_hat - <w, x_query>)^2,   gradient descent from Q = 0
+    y_hat = sum_i y_i softmax_i(x_i' Q x_query),   L = 1/2 E (y_hat - <w, x_query>)^2,
+    gradient descent from Q = 0.
 
 A_k = v_k' Q v_k is the weight of a query on its own feature, and B_{k,n} = v_n' Q v_k on another.
 The gradient is the population gradient (`population_gradient`), its limit for long prompts, or that

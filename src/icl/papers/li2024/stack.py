@@ -1,12 +1,13 @@
 """The stack: several layers of eq. 7 on top of each other (Li et al., ICML 2024, figures 21 to 26).
 
-    h_j <- W_2 ReLU(W_O sum_i W_V h_i softmax_i((W_K h_i)^T W_Q h_j))        for every column j, starting at h_j = p_j
-    F(P) = a^T ReLU(W_O sum_i W_V h_i softmax_i((W_K h_i)^T W_Q h_query))    in the last layer
+    h_j <- W_2 ReLU(W_O sum_i W_V h_i softmax_i((W_K h_i)^T W_Q h_j))
+    F(P) = a^T ReLU(W_O sum_i W_V h_i softmax_i((W_K h_i)^T W_Q h_query))
 
-is trained on the hinge loss, without residual path and without normalisation. With one layer it is
-the one-layer model (icl.papers.li2024.one_layer). The paper does not describe its three-layer
-model; the stack is inferred from figures 21 and 22: before it learns, the published second layer
-attends uniformly, so it sees nearly nothing.
+for every column j, starting at h_j = p_j, with F(P) in the last layer. It is trained on the hinge
+loss, without residual path and without normalisation. With one layer it is the one-layer model
+(icl.papers.li2024.one_layer). The paper does not describe its three-layer model; the stack is
+inferred from figures 21 and 22: before it learns, the published second layer attends uniformly, so
+it sees nearly nothing.
 
 F is computed exactly, but from products of weights: W_2 is never applied to a column, since the
 next layer needs only (W_2^T W_K^T W_Q W_2) and (W_O W_V W_2), and the last layer is computed at the

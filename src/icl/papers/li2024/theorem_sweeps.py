@@ -204,7 +204,10 @@ def draw_conditions(table: Table) -> Picture:
     one.
     """
     runs = table.runs.loc[table.runs["panel"] != "", "seed"].nunique()
-    title = f"Hinge loss on unseen tasks against each condition of theorem 1; top: runs of {runs} with wrong answers"
+    title = (
+        f"Hinge loss on unseen tasks against each condition of theorem 1; "
+        f"top: runs of {runs} with wrong answers"
+    )
     figure, panels = house.panels(list(CONDITIONS), 3, title, (280, 240))
     none = house.below(table.runs.loc[table.runs["panel"] != "", "value"])
     for name, axes in panels.items():

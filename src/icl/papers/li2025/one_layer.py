@@ -1,14 +1,14 @@
 """Softmax attention trained on chains of thought (Li et al., ICLR 2025): initialisation, batches,
 loss, optimiser.
 
-    F(P) = sum_{i < len P} W_V p_i softmax_i((W_K p_i)^T W_Q p_query),   p_i + c_{i mod K} written p_i   (talk, eq. 11)
+    F(P) = sum_{i < len P} W_V p_i softmax_i((W_K p_i)^T W_Q p_query)   (talk, eq. 11)
 
-A column p = (z_{k-1}; z_k) is one step of one example, and the last column, (v_{k-1}; 0), is the
-query of step k. It has D coordinates: M for each of the two patterns, then those of the periodic
-positional codes c. W_Q, W_K and W_V are trained with SGD on |F - z_k|^2 / 2. Initially W_Q and W_K
-are delta I and W_V copies the lower half. Rotations of the feature space leave these weights
-unchanged, so the TRR patterns are beta times coordinate axes; weights along other dimensions would
-never change.
+Here p_i stands for p_i + c_{i mod K}. A column p = (z_{k-1}; z_k) is one step of one example, and
+the last column, (v_{k-1}; 0), is the query of step k. It has D coordinates: M for each of the two
+patterns, then those of the periodic positional codes c. W_Q, W_K and W_V are trained with SGD on |F
+- z_k|^2 / 2. Initially W_Q and W_K are delta I and W_V copies the lower half. Rotations of the
+feature space leave these weights unchanged, so the TRR patterns are beta times coordinate axes;
+weights along other dimensions would never change.
 
 Several layers or heads (`layers`, `heads`) stack the same attention with residual connections. No
 column attends to the query's column, and F is the lower half of the query's column after the last

@@ -3,9 +3,10 @@
 Tokens e_i = (x_i, y_i) with y_i = <w, x_i>, and the query (x_q, 0); keys and values come from the N
 examples only,
 
-    e_j <- e_j + sum_i (e_j W_Q W_K' e_i') e_i W_V W_P,   y_hat = minus the query's last entry,   L = E (y_hat - y)^2/2.
+    e_j <- e_j + sum_i (e_j W_Q W_K' e_i') e_i W_V W_P,   L = E (y_hat - y)^2/2,
 
-The query depends only on A, the first d rows of W_Q W_K', and b, the last column of W_V W_P:
+and the prediction y_hat is minus the query's last entry. The query depends only on A, the first d
+rows of W_Q W_K', and b, the last column of W_V W_P:
 
     y_hat = -x_q' A G b,   G = sum_i e_i e_i'.
 
@@ -46,10 +47,12 @@ DECAY = "published code; the text says Adam's default, 0.999"
 INIT = "published code: D times the variance of a normal distribution truncated at +-2 sigma"
 COOLING = (
     "0: constant learning rate, as published; else it halves every 50 steps from this step on, "
-    "because Adam otherwise "
-    "stays 1e-4 above the least loss at d = 50"
+    "because Adam otherwise stays 1e-4 above the least loss at d = 50"
 )
-CLIP = "bound on the outputs on larger inputs: the last three published points need it; the released notebook has none"
+CLIP = (
+    "bound on the outputs on larger inputs: the last three published points need it; "
+    "the released notebook has none"
+)
 
 
 @dataclass(frozen=True)
