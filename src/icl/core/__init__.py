@@ -1,3 +1,1 @@
-"""What every paper needs: constants, sweeps, random streams, weights, tables and the training
-loop.
-"""
+"""What every paper needs: constants, sweeps, random streams, weights, tables, the training loop."""

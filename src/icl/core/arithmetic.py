@@ -39,9 +39,7 @@ def _drawn(*shape: int, dtype: Any = np.float64) -> np.ndarray:
 
 
 def _results() -> Iterator[tuple[str, Any]]:
-    """Yield every operation's name and result, random streams first, on shapes as trainings use
-    them.
-    """
+    """Yield every operation's name and result, random streams first, on shapes as in trainings."""
     source = stream("arithmetic", 0, "words")
     yield "random words", source.bit_generator.random_raw(1000)
     yield "normal numbers", source.standard_normal(1000)

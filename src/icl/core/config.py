@@ -25,9 +25,7 @@ KINDS = {
 
 
 class ConstantError(Problem, ValueError):
-    """A constant is unknown or out of range; the message names the key, the value and what is
-    allowed.
-    """
+    """A constant is unknown or out of range; the message names key, value and what is allowed."""
 
 
 @dataclass(frozen=True)

@@ -99,9 +99,7 @@ def write_aside(path: Path) -> Iterator[Path]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` survive a power cut, because the caller may then delete what it
-    replaces.
-    """
+    """Make a rename in `folder` survive a power cut: callers may then delete what it replaced."""
     # Some network file systems cannot sync folders.
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

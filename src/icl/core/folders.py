@@ -38,9 +38,7 @@ def drawn_seed(paper: str, model: str) -> int:
 
 
 def importable(folder: Path) -> list[Path]:
-    """Return the modules and packages of a folder in alphabetical order, without those whose
-    name begins with _.
-    """
+    """Return the modules and packages of a folder, sorted, without those that begin with _."""
     return [path for path in _sources(folder) if _is_module(path) and not path.stem.startswith("_")]
 
 
@@ -71,8 +69,6 @@ def _is_module(path: Path) -> bool:
 
 
 def near(word: str, names: Iterable[str]) -> str:
-    """Return the names most similar to a misspelt word, or all of them if none is similar, as
-    text.
-    """
+    """Return the names most similar to a misspelt word, or all if none is similar, as text."""
     known = list(names)
     return ", ".join(difflib.get_close_matches(word, known, n=3, cutoff=0.5) or known)

@@ -1,6 +1,4 @@
-"""What a picture's caption says of its run: the scale, what is smaller than in the paper, and
-changed constants.
-"""
+"""What a caption says of its run: scale, what is smaller than in the paper, changed constants."""
 
 from dataclasses import dataclass
 

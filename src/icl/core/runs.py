@@ -161,9 +161,7 @@ def metadata(path: Path) -> dict[str, Any]:
 
 
 def is_current(path: Path, fingerprint: str) -> bool:
-    """Return whether the file exists and holds intact weights of this fingerprint (code and
-    constants).
-    """
+    """Return whether the file has intact weights of this fingerprint (code and constants)."""
     try:
         return metadata(path).get("fingerprint") == fingerprint
     except RunsError:

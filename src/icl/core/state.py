@@ -53,9 +53,7 @@ def save_state(path: Path, state: State, fingerprint: str) -> None:
 
 
 def load_state(path: Path, fingerprint: str) -> State | None:
-    """Return the saved state, or None if missing, damaged or of another fingerprint: training
-    then starts again.
-    """
+    """Return the saved state, or None if it is missing, damaged or of another fingerprint."""
     parts: dict[str, dict[str, Any]] = {"params": {}, "optimiser": {}, "snapshots": {}}
     try:
         tensors, about = read_tensors(path)

@@ -43,9 +43,7 @@ class Sweep:
         return self.model.is_random(self.configs)
 
     def from_seed(self, first: int) -> "Sweep":
-        """Return the sweep with its seeds shifted to start at `first`; unchanged if nothing is
-        random.
-        """
+        """Return the sweep with seeds from `first` on; unchanged if nothing is random."""
         if first == 0 or not self.is_random:
             return self
         configs = tuple(
@@ -145,9 +143,7 @@ def reductions(ours: Sweep, papers: Sweep) -> list[tuple[str, str, str]]:
 
 
 def _amounts(sweep: Sweep) -> dict[str, str]:
-    """Return what a sweep's trainings and test take, in words: seeds, steps, and the values of
-    all constants.
-    """
+    """Return in words what a sweep's trainings and test take: seeds, steps and all constants."""
     amounts = {"seeds": str(len(set(sweep.seeds))), "steps": str(sweep.snapshots[-1])}
     for suffix, parts in (("", sweep.configs), (" of the test", (sweep.test,))):
         for field in dataclasses.fields(parts[0]):
@@ -167,9 +163,7 @@ Overrides = Mapping[str, Mapping[str, Any]]
 
 
 def checked(constants: object) -> Overrides:
-    """Return the constants as they are; raises ConstantError unless they have the form {model:
-    {constant: value}}.
-    """
+    """Return the constants as they are; raises ConstantError unless {model: {constant: value}}."""
     models = constants if isinstance(constants, dict) else {str(constants): {}}
     words = [
         word
@@ -188,9 +182,7 @@ def checked(constants: object) -> Overrides:
 
 
 def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:
-    """Return the user's constants for the sweep's model, without those that the sweep varies
-    itself.
-    """
+    """Return the user's constants for the sweep's model, without those that the sweep varies."""
     return {
         name: value
         for name, value in constants.get(sweep.model.name, {}).items()

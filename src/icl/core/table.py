@@ -99,9 +99,7 @@ class Table:
         return _chosen(self.runs, panel, series, observable)
 
     def matrix(self, panel: str, observable: str) -> np.ndarray:
-        """Return a matrix whose rows are the series of a panel, in their order, and whose
-        columns are x.
-        """
+        """Return a matrix with a row per series of a panel, in their order, and a column per x."""
         cells = self.curves[
             (self.curves["panel"] == panel) & (self.curves["observable"] == observable)
         ]
@@ -174,9 +172,7 @@ def curves(
 
 
 def conform(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the measured rows with all columns in order and of the right type; missing ones are
-    empty.
-    """
+    """Return the rows with all columns in order and of the right type; missing ones are empty."""
     unknown = set(frame.columns) - set(MEASURED)
     if unknown:
         raise TableError(f"unknown columns {sorted(unknown)}: measured rows have {list(MEASURED)}")

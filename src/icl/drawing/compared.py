@@ -42,9 +42,7 @@ MOST = 12
 
 
 class Drawn(NamedTuple):
-    """A series as the figure draws it: its style, its points (n, 2), its axes, and the artist of
-    a scatter.
-    """
+    """A series as drawn: its style, its points (n, 2), its axes, and the artist of a scatter."""
 
     style: Style
     points: np.ndarray
@@ -131,9 +129,7 @@ def series_of(axes: Any) -> Iterator[Drawn]:
 
 
 def _shared(shown: Sequence[Drawn]) -> list[list[Drawn]]:
-    """Return the series by their axes, with the line style and marker of the house style for
-    each name.
-    """
+    """Return the series by axes, with the house style's line and marker for each name."""
     looks = dict(zip(dict.fromkeys(one.style.series for one in shown), cycle(house.LOOKS)))
     cells: dict[Axes, list[Drawn]] = {}
     for one in shown:

@@ -156,9 +156,7 @@ def name_curves(axes: Axes, labels: Mapping[str, str] | None = None) -> None:
 
 
 def log_ticks(axes: Axes, x: Sequence[float] = (), y: Sequence[float] = ()) -> None:
-    """Make the axes with given ticks logarithmic, with plain numbers at these ticks and no
-    others.
-    """
+    """Make the axes with given ticks logarithmic, with plain numbers at these ticks alone."""
     from matplotlib.ticker import NullLocator
 
     for name, ticks, axis in (("x", x, axes.xaxis), ("y", y, axes.yaxis)):

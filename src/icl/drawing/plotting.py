@@ -62,9 +62,7 @@ light green, apricot.
 
 
 class Style(NamedTuple):
-    """How one curve is drawn: its name in the table, its label as published, a colour, a marker
-    and a line style.
-    """
+    """How a curve is drawn: name in the table, published label, colour, marker and line style."""
 
     series: str
     label: str
@@ -74,9 +72,7 @@ class Style(NamedTuple):
 
 
 class Embedding(NamedTuple):
-    """How one scatter is drawn: name in the table, label as published, marker, and the colour
-    map of the epoch.
-    """
+    """How a scatter is drawn: name in the table, published label, marker, colour map of epochs."""
 
     series: str
     label: str
@@ -184,9 +180,7 @@ def grid_edges(
     step: tuple[float, float],
     columns: int = 100,
 ) -> dict[str, tuple[float, float, float, float]]:
-    """Edges of panels of equal size, row by row: those of the ``first``, and the ``step`` to the
-    right and down.
-    """
+    """Edges of equal panels, row by row: those of the ``first``, and ``step`` right and down."""
     left, right, top, bottom = first
     places = {name: divmod(index, columns) for index, name in enumerate(names)}
     return {
@@ -201,9 +195,7 @@ def grid_edges(
 
 
 def add_panel(figure: Picture, edges: tuple[float, float, float, float], panel: str) -> Axes:
-    """Further axes on a canvas, labelled ``panel``, with left, right, top and bottom edge in
-    pixels.
-    """
+    """Further axes on a canvas, labelled ``panel``; left, right, top and bottom edge in pixels."""
     left, right, top, bottom = edges
     width, height = figure.get_size_inches() * DPI
     box = (left / width, 1 - bottom / height, (right - left) / width, (bottom - top) / height)
@@ -266,9 +258,7 @@ def edge_arrows(axes: Axes) -> None:
 
 
 def none_tick(axes: Axes, height: float) -> None:
-    """Name a height below all positive values of a logarithmic axis "none"; zeros are drawn
-    there.
-    """
+    """Name a height below all positive values of a logarithmic axis "none", for the zeros."""
     low, high = height / 1.5, axes.get_ylim()[1]
     powers = [power for power in range(-30, 30) if 3 * height < 10.0**power <= high]
     axes.set_yticks(
@@ -279,9 +269,7 @@ def none_tick(axes: Axes, height: float) -> None:
 
 
 def _widened(limits: tuple[float, float], data: Sequence[float]) -> tuple[float, float]:
-    """Return the limits, moved out where the data exceed them, with matplotlib's margin of 5 %
-    there.
-    """
+    """Return the limits, moved out where data exceed them, with matplotlib's 5 % margin there."""
     low, high = (float(end) for end in data)
     if not (np.isfinite(low) and np.isfinite(high)):
         return limits
@@ -321,9 +309,7 @@ def curves(
 
 
 def published_band(axes: Axes, style: Style, rows: pd.DataFrame) -> None:
-    """Draw the table's band opaque in the published colour: it hides the bands of earlier
-    curves.
-    """
+    """Draw the table's band opaque in the published colour; it hides bands of earlier curves."""
     axes.fill_between(
         rows["x"], rows["band_low"], rows["band_high"], color=BANDS[style.colour], linewidth=0
     )
@@ -337,9 +323,7 @@ def pale(axes: Axes, style: Style, rows: pd.DataFrame, alpha: float = 0.2) -> No
 
 
 def deviation(axes: Axes, style: Style, rows: pd.DataFrame, alpha: float = 0.2) -> None:
-    """Draw a band of one standard deviation in the colour of the curve; that of the table is
-    two.
-    """
+    """Draw a band of one standard deviation in the curve's colour; that of the table is two."""
     half = (rows["band_high"] - rows["value"]) / 2
     ends = rows["value"] - half, rows["value"] + half
     axes.fill_between(rows["x"], *ends, color=style.colour, alpha=alpha, linewidth=0)

@@ -1,3 +1,1 @@
-"""From tables to verdicts: the ledger of claims, intervals over runs, published curves and the
-distance to them.
-"""
+"""From tables to verdicts: claims, intervals over runs, published curves and distances to them."""

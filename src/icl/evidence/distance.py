@@ -77,9 +77,7 @@ def _panel(pairs: pd.DataFrame) -> tuple[float, float, float]:
 
 
 def _order(pairs: pd.DataFrame, least: float) -> float:
-    """Return the share of discordant pairs (a tie of ours counts half) times the median
-    published gap.
-    """
+    """Return the share of discordant pairs (our ties count half) times the median published gap."""
     discordant, gaps = [], []
     for _, group in pairs.groupby("x"):
         values = list(zip(group["ours"], group["published"], strict=True))

@@ -47,9 +47,7 @@ def mean_curve(
 
 
 def mean_error(seeds: Sequence[int], wrong: np.ndarray, **labels: Any) -> Iterator[pd.DataFrame]:
-    """Rows of `mean_curve` from wrong answers, (xs, runs, prompts); groups of prompts are taken
-    over all runs.
-    """
+    """Rows of `mean_curve` from wrong answers, (xs, runs, prompts); groups are over all runs."""
     return mean_curve(ERROR, seeds, wrong.mean(axis=-1), of_groups(wrong).mean(axis=-2), **labels)
 
 

@@ -1,6 +1,4 @@
-"""The curves of a table: summaries over the runs of a figure, with bands and intervals that are
-computed once.
-"""
+"""The curves of a table: summaries over a figure's runs, with bands and intervals, made once."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -51,9 +49,7 @@ def summarise(
 
 
 def _summary(group: pd.DataFrame, median: bool) -> dict[str, Any]:
-    """Return the value of a curve at one coordinate with its statistic, count, band and
-    interval.
-    """
+    """Return a curve's value at one coordinate with its statistic, count, band and interval."""
     values, count = group["value"].to_numpy(), len(group)
     if count == 1:
         is_exact = bool(group["seed"].isna().all())

@@ -49,9 +49,7 @@ class Part:
         return self.bound.observable
 
     def plain(self) -> dict[str, Any]:
-        """Return the part as plain data, with the ends of its bound; what is not finite becomes
-        None.
-        """
+        """Return the part as plain data with its bound's ends; what is not finite becomes None."""
         ends = {name: getattr(self.bound, name) for name in ("at_least", "at_most", "equals")}
         numbers = {
             name: getattr(self, name) for name in ("estimate", "low", "high", "p", "p_against")
@@ -83,9 +81,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition of the source on a run, and how many of the runs meet it and all previous
-    conditions.
-    """
+    """A condition of the source on a run, and how many runs meet it and all previous ones."""
 
     bound: Bound
     met: int

@@ -154,9 +154,7 @@ class Claim(Entry):
 
     @property
     def is_computed(self) -> bool:
-        """Whether nothing in it is random; the bounds of such a claim were written with the
-        result known.
-        """
+        """Whether nothing in it is random; its bounds were written with the result known."""
         return all(bound.statistic == "exact" for bound in self.bounds)
 
 
@@ -219,9 +217,7 @@ class Ledger(Entry):
         return [claim.id for claim in self.claims] + [identity.id for identity in self.identities]
 
     def declarations(self, figure: str) -> Iterator[tuple[str, str]]:
-        """Yield the observables of a figure with their statistics, as often as they are
-        declared.
-        """
+        """Yield a figure's observables with their statistics, as often as they are declared."""
         for claim in self.claims:
             if claim.figure == figure:
                 yield from (
@@ -344,9 +340,7 @@ def figure_name(word: str) -> str:
 
 
 def of_figure(figure: str) -> Ledger:
-    """Return the ledger of the paper that a figure belongs to; raises UnknownName for an unknown
-    figure.
-    """
+    """Return the ledger of a figure's paper; raises UnknownName for an unknown figure."""
     return of_paper(paper_of(figure))
 
 
@@ -370,9 +364,7 @@ def target(figure: str) -> Target:
 
 
 def size(figure: str, scale: str) -> str:
-    """Return the scale whose sizes a figure has at a scale: the same, unless that is
-    `workstation`.
-    """
+    """Return the scale whose sizes a figure has at a scale: the same, except `workstation`."""
     return target(figure).workstation if scale == "workstation" else scale
 
 
@@ -398,7 +390,5 @@ def claim(name: str) -> Claim:
 
 
 def declared(figure: str) -> dict[str, str]:
-    """Return the observables that a figure's measurement must fill: observable -> statistic over
-    runs.
-    """
+    """Return the observables that a measurement must fill: observable -> statistic over runs."""
     return dict(of_figure(figure).declarations(figure))

@@ -167,9 +167,7 @@ def pairs(table: Table, reference: pd.DataFrame, floor: float = FLOOR) -> pd.Dat
 
 
 def _panel(table: Table, panel: str, observable: str, is_scatter: bool) -> pd.DataFrame:
-    """Our rows of a panel: its curves, or the points of a scatter (those of the drawn run, if
-    one is drawn).
-    """
+    """Our rows of a panel: its curves, or a scatter's points (of the drawn run, if any)."""
     frame = table.runs if is_scatter else table.curves
     rows = frame[(frame["panel"] == panel) & frame["value"].notna()]
     if is_scatter and table.drawn_seed is not None:

@@ -26,9 +26,7 @@ Interval = tuple[float, float, float]
 
 
 def mean_interval(values: np.ndarray) -> Interval:
-    """Return the mean and its 95 % Student interval, for (runs,) values; NaN bounds for a single
-    run.
-    """
+    """Return the mean and its 95 % Student interval, for (runs,) values; NaN bounds for one run."""
     from scipy import special
 
     n, mean = len(values), float(np.mean(values))

@@ -1,6 +1,4 @@
-"""From runs to a figure's table: the figure's measure, summaries over runs, and a check against
-the ledger.
-"""
+"""From runs to a figure's table: measure, summaries over runs, and a check against the ledger."""
 
 import time
 from collections.abc import Collection, Mapping

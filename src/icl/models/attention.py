@@ -24,8 +24,6 @@ def prediction(tokens: Tensor) -> Tensor:
 
 
 def gram(tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Return statistics for linear layers: G = (1/n) sum_i z_i z_i', (..., D, D), and z_query,
-    (..., D, 1).
-    """
+    """Return G = (1/n) sum_i z_i z_i', (..., D, D), and z_query, (..., D, 1), for linear layers."""
     examples = tokens[..., :-1]
     return examples @ examples.mT / examples.shape[-1], tokens[..., -1:]

@@ -20,9 +20,7 @@ SPLITTING_STEPS = 200
 
 
 def batched_classifiers() -> Mapping[str, Classifier]:
-    """Return the five classifiers of figures 27 and 28 of Li et al. 2024 under their names
-    there.
-    """
+    """Return the five classifiers of Li et al. 2024, figures 27 and 28, under their names there."""
     return {
         "Logistic": _with_one_class(_logistic_decision),
         "SVM Gau.": _with_one_class(_svm_decision(_gaussian)),
@@ -33,9 +31,7 @@ def batched_classifiers() -> Mapping[str, Classifier]:
 
 
 def _with_one_class(decide: Classifier) -> Classifier:
-    """Return the sign of a decision function, or the label of all contexts where they have only
-    one.
-    """
+    """Return the sign of a decision function, or the label of contexts that have only one."""
 
     def classify(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
         answers = labels[:, 0].copy()

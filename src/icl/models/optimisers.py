@@ -68,9 +68,7 @@ def adam_state(params: Params) -> Params:
 def adam(
     learning_rate: Any, schedule: Schedule = steady, beta1: float = 0.9, beta2: float = 0.999
 ) -> Optimiser:
-    """Adam (Kingma and Ba 2015, algorithm 1, epsilon 1e-8), its learning rate multiplied by
-    schedule(step).
-    """
+    """Adam (Kingma and Ba 2015, algorithm 1, epsilon 1e-8) at learning rate * schedule(step)."""
 
     def update(
         params: Params, gradients: Params, state: Params, step: int

@@ -100,16 +100,12 @@ def predict_prefixes(
 
 
 def read_in(params: Params, tokens: Tensor) -> Tensor:
-    """Return the tokens' embeddings: (runs, prompts, tokens, inputs) -> (runs, prompts, tokens,
-    width).
-    """
+    """Return the embeddings, (runs, prompts, tokens, inputs) -> (runs, prompts, tokens, width)."""
     return _affine(params, "read_in", tokens.flatten(1, 2)).view(*tokens.shape[:3], -1)
 
 
 def read_out(params: Params, x: Tensor) -> Tensor:
-    """Return final LayerNorm and read-out: (runs, prompts, tokens, width) -> (runs, prompts,
-    tokens, outputs).
-    """
+    """Return final LayerNorm and read-out: (runs, prompts, tokens, width) -> (..., outputs)."""
     return _after_norm(params, "final_norm", "read_out", _normalised(x.flatten(1, 2))).view(
         *x.shape[:3], -1
     )

@@ -10,9 +10,7 @@ from icl.core.problem import Problem
 
 
 def taken(paths: Iterable[Path]) -> list[str]:
-    """Return one line per path with something else than a file: the path, what is there, and the
-    remedy.
-    """
+    """Return a line per path with something else than a file: path, what is there, remedy."""
     others = [path for path in paths if os.path.lexists(path) and not path.is_file()]
     return [f"{path}: is {_kind(path)}; move it away and run again" for path in others]
 

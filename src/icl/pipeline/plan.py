@@ -111,9 +111,7 @@ class Plan(Paths):
         return self.sweep(sweep).shard(*map(int, shard.split("of")))
 
     def shard_names(self, sweep: Sweep) -> list[str]:
-        """``0of2``, ``1of2`` ...: as many as the config or the sweep's model says, at most one
-        per run.
-        """
+        """``0of2``, ``1of2`` ...: as many as config or model say, at most one per run."""
         count = min(self.shards or sweep.model.shards, len(sweep.configs))
         return [f"{index}of{count}" for index in range(count)]
 
@@ -134,9 +132,7 @@ class Plan(Paths):
         return ledger.claims(name, self.scale)
 
     def note(self, name: str) -> Note:
-        """Return the scale, its reductions and the changed constants, for the caption and the
-        pictures' metadata.
-        """
+        """Return scale, reductions and changed constants, for captions and pictures' metadata."""
         if name not in self._notes:
             made = figures.note(name, self.scale, self.changed, self.seeds)
             inferred = any(
@@ -172,9 +168,7 @@ class Plan(Paths):
         return next(map(Path, self.published_files(name)), None)
 
     def pictures(self, name: str) -> list[str]:
-        """Return the pictures of a figure: PNG and PDF, a comparison if there is one, and a GIF
-        if it is animated.
-        """
+        """Return the pictures of a figure: PNG, PDF, a comparison if any, a GIF if animated."""
         animation = [".gif"] if self.figure(name).frames else []
         ends = [".png", ".pdf", *(f"{end}.png" for end in self._endings(name)), *animation]
         return [f"{self.pictures_folder}/{name}{end}" for end in ends]
@@ -198,9 +192,7 @@ class Plan(Paths):
 
     @staticmethod
     def rules_of(name: str) -> list[str]:
-        """Return the names of rules that the workflow may have for a figure or an alias of this
-        name.
-        """
+        """Return the rules that the workflow may have for a figure or an alias of this name."""
         return [name, f"draw_{name}", f"{name}{COMPARED}"]
 
     def outputs(self, kind: str, name: str) -> list[str]:
@@ -261,9 +253,7 @@ class Plan(Paths):
 
     @staticmethod
     def request(resource: str, attempt: int) -> int:
-        """Return the memory (mem_mb) or time (runtime, minutes) that a job requests; doubled at
-        each attempt.
-        """
+        """Return the memory (mem_mb) or time (runtime, minutes) of a job; doubled per attempt."""
         return RESOURCES[resource] * 2 ** (attempt - 1)
 
 

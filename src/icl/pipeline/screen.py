@@ -37,9 +37,7 @@ class Screen:
             print(line, file=sys.stderr, flush=True)
 
     def shows(self, record: logging.LogRecord) -> bool:
-        """Return whether Snakemake prints a message as it is; prints what is shown of it
-        otherwise.
-        """
+        """Return whether Snakemake prints a message as it is; prints what is shown otherwise."""
         text, event = str(record.msg), str(getattr(record, "event", ""))
         self.stopped |= text.startswith(STOPPED)
         if self.ended or not self.runs():
@@ -54,9 +52,7 @@ class Screen:
 
     @staticmethod
     def brief(event: str, text: str, about: dict[str, Any]) -> str:
-        """Return the line, or the lines of a failed job, that a message becomes; empty if there
-        is none.
-        """
+        """Return the line, or a failed job's lines, that a message becomes; empty if none."""
         if status := re.match(
             r"RuleException:.*(exit status \d+|died with .*)\.$", text, re.DOTALL
         ):

@@ -17,9 +17,7 @@ from icl.pipeline.plan import Plan
 
 
 def figures(plan: Plan, names: Iterable[str]) -> Iterator[str]:
-    """One line per broken link in the chains of these figures: the file, what is wrong with it
-    and what to do.
-    """
+    """One line per broken link in the chains of figures: the file, what is wrong, what to do."""
     names = list(names)
     trainings = dict.fromkeys(pair for name in names for pair in plan.shards_of(name))
     parts = [_weights(plan, *pair) for pair in trainings]

@@ -1,3 +1,1 @@
-"""The output for readers: the command line, verdicts as text, the report for reviewers and the
-gallery.
-"""
+"""The output for readers: command line, verdicts as text, report for reviewers and gallery."""

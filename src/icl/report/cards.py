@@ -1,6 +1,4 @@
-"""A claim with its verdict: what every page says about it, and counts of the statements that
-claims test.
-"""
+"""A claim with its verdict, as every page shows it, and counts of the statements tested."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -67,16 +65,12 @@ class Card:
 
     @property
     def outcome(self) -> str:
-        """The outcome; the second sample's, if the number of seeds was doubled after a verdict
-        was known.
-        """
+        """The outcome; the second sample's, if seeds were doubled after a verdict was known."""
         return self.second if self.repeats == "decides" else self.verdict.outcome
 
     @property
     def repeats(self) -> str:
-        """Whether the second sample has the same outcome: yes, no, decides, or a dash if there
-        is none.
-        """
+        """Whether the second sample has the same outcome: yes, no, decides, or a dash."""
         if not self.second:
             return "–"
         if ledger.target(self.claim.figure).doubled:
@@ -100,9 +94,7 @@ class Card:
 
     @property
     def parts(self) -> Sequence[Part]:
-        """The bounds on the sample that decides, or on the first where the values of the other
-        were not recorded.
-        """
+        """The bounds on the sample that decides, or on the first if that has no values recorded."""
         return self.again if self.again and self.repeats == "decides" else self.verdict.parts
 
     @property

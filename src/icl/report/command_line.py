@@ -354,9 +354,7 @@ def verify_results(
 
 
 def _verified(plan: Plan, names: Iterable[str], complete: bool = True) -> Any:
-    """Return the results of these figures; exits if one is damaged, or if one is missing and all
-    must be there.
-    """
+    """Return the figures' results; exits if one is damaged, or missing where all must be there."""
     from icl.report import results
 
     found = results.on_disk(plan, names)

@@ -49,9 +49,7 @@ class Change(NamedTuple):
 
     @property
     def largest(self) -> float | None:
-        """The largest difference of a run, in the four digits that are stored; None if the runs
-        do not match.
-        """
+        """The largest difference of a run, in the four digits stored; None if runs do not match."""
         ours, theirs = (part.values if part else () for part in (self.ours, self.theirs))
         if not ours or len(ours) != len(theirs):
             return None

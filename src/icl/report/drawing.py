@@ -1,6 +1,4 @@
-"""The places of an interval, its bound and the single runs in a drawing, which the template
-makes.
-"""
+"""The places of an interval, its bound and the single runs in a drawing that the template makes."""
 
 import math
 from collections.abc import Callable, Sequence

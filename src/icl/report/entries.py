@@ -1,6 +1,4 @@
-"""The figures of the report with their results, from a plan's results on disk or from the
-gallery's files.
-"""
+"""The figures of the report with their results, from a plan on disk or from the gallery's files."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -141,9 +139,7 @@ def _pictures(plan: Plan, name: str, folder: Path) -> dict[str, Path]:
 def from_disk(
     plan: Plan, records: Mapping[str, Record], changes: Iterable[Change] = ()
 ) -> list[Entry]:
-    """Return the entries of verified results, with the changes of their claims against other
-    results.
-    """
+    """Return the entries of verified results, with changes of claims against other results."""
     made, changes, second = (
         [],
         list(changes),

@@ -1,6 +1,4 @@
-"""The formula of a claim, LaTeX without dollar signs, as MathML, which browsers show without a
-library.
-"""
+"""The formula of a claim, LaTeX without dollar signs, as MathML: browsers need no library."""
 
 import re
 from xml.etree import ElementTree
@@ -9,9 +7,7 @@ from icl.core.config import ConstantError
 
 
 class FormulaError(ConstantError):
-    """A formula that is not valid LaTeX, or has a command without a MathML equivalent; the
-    message names it.
-    """
+    """A formula that is not valid LaTeX or has a command without MathML; the message names it."""
 
 
 def mathml(latex: str) -> str:

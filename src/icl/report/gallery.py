@@ -40,9 +40,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def write(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Write one of the two files, in the order of figures, scales, seeds and claims; unknown
-    figures are left out.
-    """
+    """Write one of the two files, by figure, scale, seed and claim, without unknown figures."""
     figures, claims = list(Plan(SCALES[0]).figures), list(ledger.all_claims())
 
     def place(line: Mapping[str, Any]) -> tuple[int, ...]:
@@ -79,9 +77,7 @@ def is_current(line: Mapping[str, Any]) -> bool:
 
 
 def second_samples() -> Second:
-    """Return the verdicts on claims with random runs on other seeds; other scales repeat
-    nothing.
-    """
+    """Return verdicts on claims with random runs on other seeds; other scales repeat nothing."""
     random = {claim.id for claim in ledger.all_claims().values() if not claim.is_computed}
     lines = [
         line
@@ -117,9 +113,7 @@ def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:
 
 
 def shown_scale(lines: Iterable[Mapping[str, Any]]) -> str:
-    """Return the largest scale among a figure's verdicts, or among its other lines if it has no
-    claim.
-    """
+    """Return the largest scale among a figure's verdicts, or its other lines without claims."""
     lines = list(lines)
     judged = [line for line in lines if line.get("first_seed") == FIRST_SEED] or lines
     return min((line["scale"] for line in judged), key=SCALES.index)
@@ -189,9 +183,7 @@ def update(plan: Plan, records: Mapping[str, Record]) -> None:
 
 
 def few_colours(picture: Path, count: int) -> Image.Image:
-    """Return the picture in a palette of `count` colours, chosen so that white stays white; much
-    smaller as a file.
-    """
+    """Return the picture in `count` colours, a much smaller file, with white kept white."""
     with Image.open(picture) as image:
         return image.convert("RGB").quantize(
             count, Image.Quantize.MEDIANCUT, kmeans=2, dither=Image.Dither.NONE

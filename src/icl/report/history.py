@@ -1,6 +1,4 @@
-"""The history of the claims as text: every change since the first freeze, and the withdrawn
-claims.
-"""
+"""The history of the claims as text: every change since the first freeze, and withdrawn claims."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,9 +23,7 @@ def text(claims: Mapping[str, Sequence[Event]]) -> str:
 
 
 def page() -> str:
-    """Return the page of the gallery: withdrawn claims, and those whose bounds or outcomes
-    changed.
-    """
+    """Return the page of the gallery: withdrawn claims, and changed bounds or outcomes."""
     why, gone = reasons(), history.withdrawn()
     rows = [
         (name, _kind(events), history.bounds(events), _said(events), events[-1].date, why[name])
@@ -57,9 +53,7 @@ def _safe(rows: Iterable[Sequence[str]]) -> list[list[str]]:
 
 
 def line(claim: str) -> str:
-    """Return the first and last outcomes of a claim and the dates of its changes; empty if
-    nothing changed.
-    """
+    """Return a claim's first and last outcomes and the dates of changes; empty if unchanged."""
     events = history.moved().get(claim)
     return (
         f"first {_outcome(events, last=False)}, now {_said(events)}; {_changes(events)}"
@@ -98,9 +92,7 @@ def sums() -> str:
 
 
 def _outcome(events: Sequence[Event], last: bool = True) -> str:
-    """Return an outcome on the first sample at the laptop scale, or else on the first sample
-    judged.
-    """
+    """Return an outcome on the first sample at the laptop scale, or else the first judged."""
     found = history.outcomes(events, last)
     return found.get(SAMPLE) or next(iter(found.values()), "not judged")
 

@@ -1,6 +1,4 @@
-"""The pages made from entries: the report in one HTML file, the gallery for GitHub, and the
-section of README.md.
-"""
+"""The pages made from entries: the report (one HTML file), the gallery, and README.md's section."""
 
 import base64
 import io
@@ -163,9 +161,7 @@ def html(
 
 
 def write_gallery() -> list[Path]:
-    """Write the pages of the gallery from its files, and the section of README.md; returns their
-    paths.
-    """
+    """Write the gallery's pages from its files, and README.md's section; returns their paths."""
     entries = from_gallery()
     made = texts(entries) | {FOLDER / "report.html": html(entries, root="../")}
     for path, text in made.items():
@@ -218,9 +214,7 @@ def brief(says: str) -> str:
 
 
 def compact(path: Path) -> tuple[str, int, int]:
-    """Return a small copy of a PNG, with 48 colours, in lossless WebP: address, width and
-    height.
-    """
+    """Return a small copy of a PNG, 48 colours, lossless WebP: address, width and height."""
     few, out = few_colours(path, 48), io.BytesIO()
     few.convert("RGB").save(out, "WEBP", lossless=True, quality=100, method=4)
     return (

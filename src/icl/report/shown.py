@@ -13,9 +13,7 @@ from icl.report import constants, wording
 
 
 def named(plan: Plan, word: str) -> dict[str, Any]:
-    """Return the claim, paper or figure of this name or alias; raises UnknownName if there is
-    none.
-    """
+    """Return the claim, paper or figure of this name or alias; UnknownName if there is none."""
     if word in ledger.all_claims():
         return claim(ledger.claim(word))
     if word in folders.papers():

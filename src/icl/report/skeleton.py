@@ -1,6 +1,4 @@
-"""A new figure or paper from templates: a complete target that trains, measures, draws and
-judges.
-"""
+"""A new figure or paper from templates: a target that trains, measures, draws and judges."""
 
 import json
 import keyword
@@ -228,9 +226,7 @@ def _files(
 
 
 def _written(files: dict[Path, str]) -> list[Path]:
-    """Write the files, of which the last is claims.yaml; nothing remains if the ledger cannot
-    take the entries.
-    """
+    """Write the files, claims.yaml last; nothing remains if the ledger refuses the entries."""
     before = {path: path.read_text(encoding="utf-8") if path.is_file() else None for path in files}
     write_json(LAST, {str(path): (before[path], text) for path, text in files.items()})
     for path, text in files.items():

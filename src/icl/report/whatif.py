@@ -113,9 +113,7 @@ def _widen(axes: Axes, other: Axes) -> None:
 
 
 def notes(plan: Plan, name: str, found: Iterable[Change]) -> list[str]:
-    """Return what the numbers do not say: test constants that keep their values, and too few
-    runs for intervals.
-    """
+    """Return what the numbers do not say: unchanged test constants, too few runs for intervals."""
     tests = {sweep.model.name: sweep.test for sweep in plan.sweeps(name).values()}
     lines = [
         f"{model}.{constant}_test stays {getattr(tests[model], f'{constant}_test')}: --set changes "

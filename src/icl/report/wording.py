@@ -32,9 +32,7 @@ def interval(part: Part) -> str:
 
 
 def distance(row: Mapping[str, Any]) -> str:
-    """Return the distance of a panel from the published numbers (see
-    `icl.evidence.published_curves.distances`).
-    """
+    """Return a panel's distance from the published numbers (`published_curves.distances`)."""
     is_log = row["unit"] == "log10 ratio" and row["median"] is not None
     factors = [number(10 ** row[name]) for name in ("median", "maximum")] if is_log else []
     parts = [
@@ -78,17 +76,13 @@ def markdown(text: str) -> str:
 
 @cache
 def planted() -> Mapping[str, Mapping[str, str]]:
-    """Claim -> observable -> the violation that a test plants, in words; `python -m
-    tests.planted` writes the file.
-    """
+    """Claim -> observable -> planted violation, in words; `python -m tests.planted` writes it."""
     file = folders.PACKAGE / "evidence" / "planted.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def since_freeze(claim: Claim) -> dict[str, list[str]]:
-    """How a claim and the code that measures it differ from the freeze: amended, new or code ->
-    texts.
-    """
+    """How a claim and its measuring code differ from the freeze: amended, new or code -> texts."""
     return freeze.differences(claim, fingerprint.of_measuring(registry.module(claim.figure)))
 
 

@@ -56,9 +56,7 @@ def moment(law: str, powers: Sequence[int], dimension: int, scale: float) -> flo
 
 
 def eigenvalues(rng: Generator, count: int, dimension: int) -> np.ndarray:
-    """e^{i theta} of unitary W = diag(e^{i theta}), theta independent and uniform on [0, 2 pi):
-    complex (count, d).
-    """
+    """e^{i theta} of unitary W = diag(e^{i theta}), theta i.i.d. U[0, 2 pi): complex (count, d)."""
     return np.exp(1j * (2 * np.pi * rng.random((count, dimension))))
 
 

@@ -102,9 +102,7 @@ def _apply(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 def noisy(prompts: Prompts, generator: np.random.Generator, deviation: float) -> Prompts:
-    """y_i + deviation * N(0, 1) for the examples; the query's label stays noise-free, <w,
-    x_query>.
-    """
+    """y_i + deviation * N(0, 1) for examples; the query's label stays noise-free, <w, x_query>."""
     labels = prompts.labels.copy()
     labels[..., :-1] += deviation * generator.standard_normal(labels[..., :-1].shape)
     return prompts._replace(labels=labels)

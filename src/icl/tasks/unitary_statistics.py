@@ -70,9 +70,7 @@ def _tensor(
     scale: float,
     length: int,
 ) -> np.ndarray:
-    """Return the mean of a product of factors, summed over n, for all coordinates of the
-    factors: (d^factors,).
-    """
+    """Return the mean of a product of factors, summed over n, for all coordinates: (d^factors,)."""
     number = len(factors)
     places = np.indices((dimension,) * number).reshape(number, -1).T
     # Only which factors share a coordinate matters: a factor's name is the first factor with its

@@ -25,9 +25,7 @@ Gradient = tuple[Tensor, Params]
 
 
 def differentiated(losses: "Callable[[Tensor, Tensor], Tensor]", weights: Params) -> Gradient:
-    """Return the losses of the weights KQ and PV, (runs,), and their gradient by automatic
-    differentiation.
-    """
+    """Return the losses of KQ and PV, (runs,), and their gradient by automatic differentiation."""
     leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
     values = losses(leaves["KQ"], leaves["PV"])
     return values.detach(), dict(

@@ -1,6 +1,4 @@
-"""The autoregressive layer for the training loop: the constant `gradient_estimator` chooses
-weights and gradient.
-"""
+"""The autoregressive layer for trainings; `gradient_estimator` chooses weights and gradient."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -110,9 +108,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
 def loss_and_gradient(
     weights: Params, batch: Params, configs: Sequence[Config]
 ) -> gradients.Gradient:
-    """L of every run, (runs,), and its gradient in the shapes of `init`, by the estimator of the
-    configs.
-    """
+    """L of every run, (runs,), and its gradient, shaped as `init`, by the configs' estimator."""
     return ESTIMATORS[configs[0].gradient_estimator].gradient(weights, configs)
 
 

@@ -1,6 +1,4 @@
-"""The trainings of pages 42 and 43 of the talk on Zheng et al., and what figures of several
-papers read from them.
-"""
+"""The trainings of pages 42 and 43 of the talk (Zheng et al.), and what papers read from them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,9 +29,7 @@ CONVERGED = {"paper": 1100, "laptop": 1100, "smoke": 300}
 def training(
     name: str, law: str, snapshots: Sequence[int], test: Evaluation | None = None, **axes: Any
 ) -> Sweep:
-    """Trainings over all values in `axes` with the talk's constants for one law of the first
-    token.
-    """
+    """Trainings over all values in `axes` with the talk's constants for one law of first tokens."""
     configs = grid(
         Config, law=[law], scale=[SCALES[law]], learning_rate=[LEARNING_RATES[law]], **axes
     )
@@ -49,18 +45,14 @@ def from_every_start(law: str, last: int, ending: str = "", **axes: Any) -> Swee
 
 
 def blocks(runs: Runs, run: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return W^KQ_32 and W^PV_12 of a run at all snapshots, (snapshots, d, d) each; a I and b I
-    of scalars.
-    """
+    """Return W^KQ_32 and W^PV_12 of a run, (snapshots, d, d) each; a I and b I of scalars."""
     a, b = (runs.weights[name][run].numpy() for name in ("KQ", "PV"))
     one = np.eye(runs.sweep.configs[run].dimension)
     return (a, b) if a.ndim == 3 else (a[:, None, None] * one, b[:, None, None] * one)
 
 
 def products(runs: Runs) -> np.ndarray:
-    """ab of every run at every snapshot, the mean over i of W^KQ_{d+i,i} W^PV_{i,i}: (runs,
-    snapshots).
-    """
+    """ab of every run and snapshot, mean over i of W^KQ_{d+i,i} W^PV_{i,i}: (runs, snapshots)."""
     every = [blocks(runs, run) for run in range(len(runs.sweep.configs))]
     diagonals = [[np.diagonal(block, axis1=1, axis2=2) for block in pair] for pair in every]
     return np.array([(a * b).mean(axis=1) for a, b in diagonals])
