@@ -2,10 +2,9 @@
 differentiation.
 
 cheng2024  a gradient of the mean squared error by the 2 L scalars of the layers, over 200 prompts.
-           Tokens are
-           (d + 1) x (n + 1) with V, B and C in every layer. The reduced form carries the n
-           residuals and the query's answer, forms the inner products once, and needs one column of
-           the last kernel matrix; it also returns the Jacobian of all prompts.
+           Tokens are (d + 1) x (n + 1) with V, B and C in every layer. The reduced form carries
+           the n residuals and the query's answer, forms the inner products once, and needs one
+           column of the last kernel matrix; it also returns the Jacobian of all prompts.
 huang2024  a gradient over 300 prompts of N = 20 K tokens, which each side draws: from the tokens or
            the counts of features, or the population's, which is exact, from a Gauss rule over the
            counts of a feature.

@@ -53,9 +53,8 @@ class Config:
         word = r"(?!(?i:true|false|inf|infinity|nan)$)([A-Za-z][\w-]{0,40})?"
         if not isinstance(self.variant, str) or not re.fullmatch(word, self.variant, re.ASCII):
             raise ConstantError(
-                f"variant = {self.variant!r}: must be at most 41 letters, digits, _ and -, of "
-                f"which a letter is first, "
-                "and no word such as true or nan"
+                f"variant = {self.variant!r}: must be at most 41 letters, digits, _ and -, "
+                f"of which a letter is first, and no word such as true or nan"
             )
         for name, most in LARGEST.items():
             value = getattr(self, name)

@@ -36,9 +36,8 @@ LIMITS = {
     "fitted": "a constant of the test was chosen on published numbers",
     "reduced": "the figure was not run at the paper's size, as far as that is known",
     "fragile": "they flip: for one setting that the paper does not state, one plausible value "
-    "gives supported and "
-    "another contradicted, on other seeds than the verdict's; out of those whose settings we "
-    "varied (searched)",
+    "gives supported and another contradicted, on other seeds than the verdict's; out of those "
+    "whose settings we varied (searched)",
     "repeated": "a second sample, the same runs with other seeds, gives the same outcome; out of "
     "those that have one",
 }

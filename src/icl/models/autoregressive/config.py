@@ -24,12 +24,10 @@ class Config(RunConfig):
         "population",
         "ours",
         "population: the mean over all sequences, in the two blocks that move; _diagonal: without "
-        "their off-diagonal "
-        "entries; _scalar: in a and b alone; _unnormalised: the same without dividing by t - 1; "
-        "_six_scalars: without "
-        "dividing, in a multiple of I for each of six blocks, of the all-ones token; "
-        "sample_blocks: the "
-        "mean over m sequences, in two blocks; sample_all_blocks: in all, as in the official code. "
+        "their off-diagonal entries; _scalar: in a and b alone; _unnormalised: the same without "
+        "dividing by t - 1; _six_scalars: without dividing, in a multiple of I for each of six "
+        "blocks, of the all-ones token; sample_blocks: the mean over m sequences, in two blocks; "
+        "sample_all_blocks: in all, as in the official code. "
         "The population's curves are the published ones to their reading error",
         choices=(
             "population",
