@@ -20,9 +20,7 @@ from icl.papers.garg2022 import baselines, evaluation, gpt2
 
 
 def full(scale: str) -> gpt2.Config:
-    """Return the constants of a scale with prompts of full size, as at the end of the
-    curriculum.
-    """
+    """Return the constants of a scale with prompts of full size, as at the curriculum's end."""
     (one, *_) = evaluation.sweeps(scale)[0].configs
     return replace(one, first_dimension=one.dimension, first_points=one.points)
 
@@ -34,9 +32,7 @@ Solve = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
 
 def transformers_step() -> Call:
-    """Return a step of transformers' GPT-2 between two linear maps, as the published code trains
-    it.
-    """
+    """Return a step of transformers' GPT-2 between linear maps, as the published code trains it."""
     # Silences a warning on special tokens, which are not used here.
     logging.getLogger("transformers").setLevel(logging.ERROR)
     from transformers import GPT2Config, GPT2Model

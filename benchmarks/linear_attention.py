@@ -100,9 +100,7 @@ def mesa(layer: Callable[..., Tensor]) -> Call:
 
 
 def linear() -> tuple[Call, Call]:
-    """Return the loss of linear attention and its derivatives, from literal tokens and by the
-    package.
-    """
+    """Return linear attention's loss and derivatives, from literal tokens and by the package."""
     config = one_layer.Config(init_std=0.1)
     weights, x = one_layer.init([config]), torch.from_numpy(one_layer.sample([config], 0)["x"])
 

@@ -21,9 +21,7 @@ def words(variable: str) -> list[str]:
 
 
 def with_settings(given: list[str]) -> list[str]:
-    """Return arguments of Snakemake with the settings in the last --config, because it reads no
-    other.
-    """
+    """Return arguments of Snakemake with settings in the last --config, since it reads no other."""
     parts = (re.sub(r"^(--config=|-C)(?=.)", "--config\n", word) for word in given)
     given = [word for part in parts for word in part.split("\n", 1)]
     named = {"scale": "SCALE", "constants": "SET", "only": "FIGURE"}

@@ -12,9 +12,7 @@ LEAST = 1e-4
 
 
 def report(scale: str, seed: int | None = None) -> str:
-    """Return quartiles of the widths over the published ones, per figure, of the drawn seed or
-    another.
-    """
+    """Return quartiles of widths over the published, per figure, of the drawn seed or another."""
     lines = []
     for name in FIGURES:
         published = published_curves.load(name)

@@ -121,9 +121,7 @@ def words(bound: Bound) -> str:
 
 
 def verdicts_at(revision: str) -> dict[tuple[str, str], str]:
-    """Return (claim, sample) -> outcome in the gallery at a revision; a sample is scale and
-    first seed.
-    """
+    """Return (claim, sample) -> outcome in the gallery at a revision; sample: scale, first seed."""
     tree = [line.split() for line in git("ls-tree", revision, "gallery/").splitlines()]
     blobs = [blob for _, _, blob, path in tree if path in VERDICTS]
     return _verdicts(blobs[0]) if blobs else {}

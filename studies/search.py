@@ -63,9 +63,7 @@ def _point(space: Space, row: Row) -> Point:
 
 
 def proposal(space: Space, rows: list[Row]) -> Point:
-    """Return the point of the next trial of the search, a function of its rows so far; the first
-    has the defaults.
-    """
+    """Return the next trial's point, a function of the rows so far; the first has the defaults."""
     if not rows:
         return space.defaults()
     axes = {name: space.axes[name] for name in space.defaults() if space.axes[name].searched}

@@ -118,9 +118,7 @@ class Space(BaseModel, frozen=True, extra="forbid"):
 
 
 def _of_figures(constant: str, figures: tuple[str, ...]) -> Any:
-    """Return the value of the constant in the tests of these figures, and in trainings that do
-    not vary it.
-    """
+    """Return the constant's value in these figures' tests, and in trainings that do not vary it."""
     sweeps = [sweep for name in figures for sweep in registry.figure(name).sweeps("smoke")]
     parts = [
         part

@@ -1,6 +1,4 @@
-"""Shared fixtures: sweeps that train in milliseconds, small disks, and copies of the workflow to
-run in.
-"""
+"""Shared fixtures: sweeps that train in milliseconds, small disks, and copies of the workflow."""
 
 import os
 import random
@@ -73,9 +71,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def small_sweep() -> Callable[..., Sweep]:
-    """Make sweeps of the one-layer model that train in milliseconds; keywords are axes or
-    constants.
-    """
+    """Make one-layer sweeps that train in milliseconds; keywords are axes or constants."""
     from icl.papers.li2024 import one_layer
 
     def make(
@@ -121,9 +117,7 @@ def small_table() -> Table:
 
 @pytest.fixture(scope="session")
 def published_table() -> Callable[[str], Table]:
-    """Make the table of a figure whose values are the published ones; those of a scatter are of
-    its run 0.
-    """
+    """Make the table of a figure whose values are the published ones; a scatter's are of run 0."""
     from icl.core import table
     from icl.evidence import errors, intervals, published_curves
 

@@ -33,8 +33,7 @@ from icl.evidence.judging import Part, judge
 from icl.pipeline import figures
 
 Trained = Mapping[str, Runs]
-# An object, the name of one of its attributes, and a function from the attribute to what replaces
-# it.
+# An object, the name of an attribute, and a function from the attribute to what replaces it.
 Patch = tuple[Any, str, Callable[[Any], Any]]
 LIST = folders.PACKAGE / "evidence" / "planted.json"
 

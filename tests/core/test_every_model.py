@@ -30,8 +30,7 @@ def trainings() -> Iterator[Sweep]:
             key = (sweep.model.name, tuple(sorted(choices.items())))
             if key not in seen and sweep.snapshots[-1] > 0:
                 seen.add(key)
-                # The first, a middle and the last run differ in the seed or in what the sweep
-                # varies.
+                # The first, a middle and the last run differ in the seed or what is swept.
                 count = len(sweep.configs)
                 few = tuple(sweep.configs[index] for index in sorted({0, count // 2, count - 1}))
                 yield replace(sweep, configs=few, snapshots=(0, min(STEPS, sweep.snapshots[-1])))

@@ -42,9 +42,7 @@ class Kind(NamedTuple):
 def kinds(
     small_sweep: Maker, small_table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Kind]:
-    """Weights, state, table and record by their file names, with the same bytes whenever they
-    are written.
-    """
+    """Weights, state, table and record by file name, with the same bytes whenever written."""
     monkeypatch.setattr(time, "process_time", lambda: 1.0)
     made, about = train(small_sweep()), {"fingerprint": "abc", "cpu_seconds": 1.5}
 

@@ -1,6 +1,4 @@
-"""A training that is stopped at any moment and resumed ends with the same bits as an
-uninterrupted one.
-"""
+"""A training, stopped at any moment and resumed, ends with the bits of an uninterrupted one."""
 
 import multiprocessing
 import os

@@ -38,9 +38,7 @@ def test_a_runs_block_is_that_of_its_address_whatever_the_other_runs_are(
 
 
 def test_steps_do_not_overlap_and_are_not_negative() -> None:
-    """A step may draw more than a million words without reaching the next step, which is 2**128
-    words away.
-    """
+    """A step may draw over a million words without reaching the next step, 2**128 words away."""
     assert random_bits("s", [0], "train", 1, (1,))[0, 0] not in random_bits(
         "s", [0], "train", 0, (1_000_000,)
     )

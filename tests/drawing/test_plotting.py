@@ -1,6 +1,4 @@
-"""Drawing: the published layout for any table, the look of series, overlays in their place, and
-files.
-"""
+"""Drawing: the published layout for any table, the look of series, overlays in place, and files."""
 
 import io
 import math

@@ -67,9 +67,7 @@ ENDS = (
 def test_the_interval_decides(
     values: list[float], statistic: Any, ends: tuple[float, float]
 ) -> None:
-    """A part is supported if the 95 % interval lies inside the bound, contradicted if it lies
-    outside.
-    """
+    """A part is supported if the 95 % interval lies in the bound, contradicted if outside."""
     _, low, high = significance.INTERVALS[statistic](np.array(values))
     # Equal runs have no variance, and rounding may decide if an end of the interval equals an end
     # of the bound.

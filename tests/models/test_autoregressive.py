@@ -1,6 +1,4 @@
-"""The autoregressive layer: its theorems, and equal gradients, from the definition to a and b
-alone.
-"""
+"""The autoregressive layer: its theorems, and equal gradients, from definition to a and b alone."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,6 +1,4 @@
-"""The classifiers for many prompts against scikit-learn's, their symmetries, and the
-regressions.
-"""
+"""The classifiers for many prompts against scikit-learn's, their symmetries, and regressions."""
 
 import numpy as np
 import pytest

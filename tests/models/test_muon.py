@@ -13,9 +13,7 @@ SHAPES = {"layer.b": (2, 6, 9), "layer.a": (2, 9, 6), "layer.c": (2, 6, 9), "oth
 def steps(
     runs: slice = slice(None), backwards: bool = False, rate: float | list[float] = 0.1
 ) -> Params:
-    """Five steps of some runs on the same random gradients, with the weights named in either
-    order.
-    """
+    """Five steps of some runs on the same random gradients, weights named in either order."""
     rng = np.random.default_rng(0)
     params = {
         name: torch.from_numpy(rng.normal(size=shape))[runs] for name, shape in SHAPES.items()

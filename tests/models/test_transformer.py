@@ -60,9 +60,7 @@ def hugging_face(
 
 
 def from_hugging_face(model: torch.nn.Module, width: int) -> Params:
-    """One run with the model's weights and the identity as read-out. Conv1D has the shape (in,
-    out), as ours.
-    """
+    """One run with the model's weights, the identity as read-out. Conv1D is (in, out), as ours."""
     theirs = dict(model.named_parameters())
     dtype = theirs["wte.weight"].dtype
     params = {

@@ -62,17 +62,13 @@ def predictions(key_query: Tensor, projection_value: Tensor, x: Tensor) -> Tenso
 
 
 def with_blocks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """W^KQ and W^PV, complex (3 d, 3 d) each, that are zero but for the blocks W^KQ_32 = A and
-    W^PV_12 = B.
-    """
+    """W^KQ and W^PV, complex (3 d, 3 d), zero but for W^KQ_32 = A and W^PV_12 = B."""
     pad, d = torch.nn.functional.pad, len(a)
     return embedded(pad(a + 0j, (0, d, d, 0)), pad(b + 0j, (0, d)))
 
 
 def block_predictions(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """y_t, t = 2 ... T - 1, of the literal layer with the blocks A and B: (m, T, d) -> (m, T -
-    2, d).
-    """
+    """y_t, t = 2 ... T - 1, of the literal layer with A and B: (m, T, d) -> (m, T - 2, d)."""
     full = with_blocks(torch.from_numpy(a), torch.from_numpy(b))
     return predictions(*full, torch.from_numpy(x)).numpy()
 

@@ -1,6 +1,4 @@
-"""Literal forms of the model and training of Cheng, Chen and Sra 2024 that only tests and
-benchmarks use.
-"""
+"""Literal model and training of Cheng, Chen and Sra 2024, for tests and benchmarks only."""
 
 from collections.abc import Sequence
 
@@ -11,9 +9,7 @@ from icl.models.optimisers import Optimiser, Params, Schedule, adam, on_changed_
 
 
 def clipped(learning_rates: Sequence[float], schedule: Schedule, momentum: float) -> Optimiser:
-    """Adam on gradients clipped per layer at 1e-8, which is Adam's epsilon, divided by (9 -
-    i)^2.
-    """
+    """Adam on gradients clipped per layer at 1e-8, Adam's epsilon, divided by (9 - i)^2."""
 
     def shortened(gradients: Params) -> Params:
         short, runs = {name: g.clone() for name, g in gradients.items()}, len(learning_rates)

@@ -49,9 +49,7 @@ def token_loss_and_gradient(q: Tensor, batch: Prompts, v: np.ndarray) -> tuple[T
 
 
 def feature_loss_and_gradient(q: Tensor, batch: Prompts) -> tuple[Tensor, Tensor]:
-    """Return the same for Q (K, K) in the basis of the features, using tokens with K + 4
-    coordinates.
-    """
+    """Return the same for Q (K, K) in the basis of features, with tokens of K + 4 coordinates."""
     v = torch.from_numpy(basis(len(q), len(q) + 4))
     value, gradient = token_loss_and_gradient(v.mT @ q @ v, batch, v.numpy())
     return value, v @ gradient @ v.mT

@@ -1,6 +1,4 @@
-"""Literal forms of Li et al. 2024, the references for tests and timings of the package's reduced
-forms.
-"""
+"""Literal forms of Li et al. 2024, references for tests and timings of the reduced forms."""
 
 from collections.abc import Mapping, Sequence
 

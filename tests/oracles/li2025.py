@@ -65,9 +65,7 @@ def greedy_chain(
 def single_answer(
     params: Params, config: Config, patterns: np.ndarray, context: np.ndarray, query: np.ndarray
 ) -> np.ndarray:
-    """Return the single answer to a prompt of columns (z_0; z_K), all with the code of step 1:
-    (1,).
-    """
+    """Return the single answer to a prompt of columns (z_0; z_K), all with step 1's code: (1,)."""
     code = np.eye(config.dimension - 2 * config.relevant_patterns)[0]
     shown = [np.concatenate([row[0], row[-1], code]) for row in context]
     prompt = np.stack([*shown, np.concatenate([query, np.zeros_like(query), code])])

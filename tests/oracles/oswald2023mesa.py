@@ -7,9 +7,7 @@ from icl.models.optimisers import Params
 
 
 def linear(keys: Tensor, queries: Tensor, values: Tensor) -> Tensor:
-    """o_t = sum_{s <= t} v_s (k_s . q_t): (..., T, k), (..., T, k) and (..., T, m) -> (..., T,
-    m).
-    """
+    """o_t = sum_{s <= t} v_s (k_s . q_t): (..., T, k) twice and (..., T, m) -> (..., T, m)."""
     return (queries @ keys.mT).tril() @ values
 
 

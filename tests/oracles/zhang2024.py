@@ -4,9 +4,7 @@ import numpy as np
 
 
 def tokens(inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """E, (d + 1, rho + 1), from inputs (rho + 1, d) and labels (rho + 1,); the query's label
-    slot is 0.
-    """
+    """E, (d + 1, rho + 1), of inputs (rho + 1, d) and labels (rho + 1,), the query's slot 0."""
     return np.concatenate([inputs.T, [[*labels[:-1], 0.0]]])
 
 

@@ -51,9 +51,7 @@ def trained(name: str) -> Runs:
 
 
 def runs_of(name: str) -> dict[str, Runs]:
-    """Return the runs for the figure's `measure`: shared weights with the figure's own test
-    constants.
-    """
+    """Return the runs for the figure's `measure`: shared weights, the figure's test constants."""
     return {
         key: dataclasses.replace(trained(key), sweep=sweep)
         for key, sweep in figures.sweeps(name, "smoke", {}).items()
@@ -209,9 +207,7 @@ def rendered(picture: Any) -> bytes:
 
 
 def cut_labels(picture: Any) -> list[str]:
-    """Return the axes, titles and texts that the edge of the picture cuts, by more than two
-    pixels.
-    """
+    """Return the axes, titles and texts that the picture's edge cuts by more than two pixels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas = FigureCanvasAgg(picture)
@@ -229,9 +225,7 @@ def cut_labels(picture: Any) -> list[str]:
 
 
 def names_beside(axes: Axes) -> bool:
-    """Return whether curves have their names beside them, dots below them, or colours on a
-    colour bar.
-    """
+    """Return whether curves have names beside them, dots below them, or colours on a colour bar."""
     words = any(text.get_text().isalpha() for text in axes.get_xticklabels())
     return bool(axes.texts) or words or axes.get_label() == "<colorbar>"
 

@@ -345,9 +345,7 @@ def test_any_frame_is_refused_or_meets_the_contract(
 def test_a_table_that_decodes_to_more_than_any_result_is_refused_before_it_is_read(
     tmp_path: Path,
 ) -> None:
-    """Files of a few hundred kilobytes: numbers that decode to 240 MB, and one text for rows of
-    5 GB.
-    """
+    """Files of some hundred kilobytes: numbers that decode to 240 MB, a text for rows of 5 GB."""
     numbers, texts = tmp_path / "numbers.parquet", tmp_path / "texts.parquet"
     part = pa.table(
         {"value": pa.array([0.0]).take(pa.array([0] * 1_000_000))}, metadata={b"icl": b"{}"}
@@ -512,9 +510,7 @@ def test_every_command_works_beside_such_files(tmp_path: Path) -> None:
 
 
 def refusal(workflow: Workflow, *arguments: str) -> str:
-    """Return the last line of Snakemake's refusal, which comes before any result and without a
-    traceback.
-    """
+    """Return the last line of Snakemake's refusal, before any result and without a traceback."""
 
     def there() -> list[Path]:
         return sorted(

@@ -1,6 +1,4 @@
-"""The fingerprint of a job depends on the meaning of all code and data that it reads, and on
-nothing else.
-"""
+"""A job's fingerprint depends on the meaning of all code and data that it reads, nothing else."""
 
 import ast
 import shutil

@@ -269,9 +269,7 @@ def test_a_target_plans_its_own_chain_only_and_trains_shared_sweeps_once(
 
 @pytest.mark.slow
 def test_every_name_is_a_target_and_lint_is_clean(shared_workflow: Workflow) -> None:
-    """Figures with their summaries, aliases, further pictures, papers, and targets over all
-    figures.
-    """
+    """Figures with summaries, aliases, further pictures, papers, and targets over all figures."""
     listed = dict(
         re.findall(r"^(\w+) \((.*)\)$", shared_workflow("--list").stdout, flags=re.MULTILINE)
     )

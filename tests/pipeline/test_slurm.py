@@ -26,8 +26,7 @@ from icl.pipeline.config import FIRST_SEED
 from icl.pipeline.plan import Plan
 
 pytestmark = pytest.mark.slurm
-# The profiles have waiting times for real clusters: a minute for files, longer between polls of the
-# queue.
+# The profiles wait as long as real clusters need: a minute for files, longer between polls.
 SOON = ("--latency-wait", "5", "--config", "scale=smoke", "shards=1")
 SLURM = ("--workflow-profile", "profiles/slurm", "--slurm-status-command", "squeue",
          "--slurm-init-seconds-before-status-checks", "1", *SOON)  # fmt: skip
@@ -244,8 +243,7 @@ def test_failed_jobs_are_retried_with_more_and_others_continue(
     assert of["figure10"][0]["JobState"] == "TIMEOUT"
     assert {job["JobState"] for job in of["figure8"]} == {"FAILED"}
     assert of["figure9"][0]["JobState"] in ("OUT_OF_MEMORY", "FAILED", "CANCELLED")
-    # The user sees the status, the end of the job's log, and the path of SLURM's log, which is
-    # kept.
+    # The user sees the status, the end of the job's log, and the path of SLURM's log, kept.
     assert re.search(r"message: SLURM-job '\d+' failed, SLURM status is: 'TIMEOUT'", done.stdout)
     assert "figure8 fails on purpose" in done.stdout
     for job in of["figure8"]:

@@ -69,9 +69,7 @@ class Faulty(Workflow):
         self.shards = self.plan.shard_names(self.plan.sweep(SWEEP))
 
     def begin(self, trainings: int) -> "subprocess.Popen[str]":
-        """Start Snakemake and wait until so many trainings have begun, those of earlier runs
-        included.
-        """
+        """Start Snakemake and wait until so many trainings began, those of earlier runs too."""
         process = self.start([sys.executable, "-m", "snakemake", *self.arguments])
         until = time.monotonic() + 600
         while len(list(self.folder.glob("began.*"))) < trainings:
@@ -149,8 +147,7 @@ def test_only_what_failed_or_was_lost_runs_again(tmp_path: Path, expected: table
     assert workflow.finish() == ["judge", "measure", "train 0of3"]
     workflow.assert_whole(expected)
 
-    # After a power cut, Snakemake may take empty files for finished ones, but their reader does
-    # not.
+    # After a power cut, Snakemake may take empty files for finished ones; their reader does not.
     for path in (workflow.folder / ".snakemake/metadata").rglob("*"):
         if path.is_file():
             path.write_bytes(b"")
@@ -194,9 +191,7 @@ def test_a_workflow_killed_with_all_its_jobs_ends_as_an_uninterrupted_one(
 def test_a_second_snakemake_is_refused_and_jobs_outlive_a_killed_one(
     tmp_path: Path, expected: table.Table
 ) -> None:
-    """The jobs of a Snakemake that was killed alone continue beside those of the next, all four
-    at once.
-    """
+    """The jobs of a Snakemake killed alone go on beside those of the next, all four at once."""
     workflow = Faulty(tmp_path / "copy", shards=2)
     (workflow.folder / "wait").touch()
     first = workflow.begin(2)

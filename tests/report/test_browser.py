@@ -37,9 +37,7 @@ CLAIMS = ["H13", "A-P1a", "A-P1b"]
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return a report with three figures of two papers, one claim each, and one of our own
-    checks.
-    """
+    """Return a report with three figures of two papers, a claim each, and one of our own checks."""
     made = []
     with contextlib.chdir(ROOT):
         for entry in (one for one in entries.from_gallery() if one.name in OUTCOMES):
@@ -85,9 +83,7 @@ def sized(browser: Any, width: str, **options: Any) -> Any:
 
 @pytest.fixture(params=WIDTHS)
 def opened(request: pytest.FixtureRequest, browser: Any, address: str) -> Iterator[Any]:
-    """Yield the report; it must load in silence and ask for nothing else, since its pictures are
-    data.
-    """
+    """Yield the report; it must load in silence and ask for nothing else: its pictures are data."""
     one, said, asked = sized(browser, request.param), [], []
     one.on("console", lambda message: said.append(message.text))
     one.on("pageerror", lambda error: said.append(str(error)))

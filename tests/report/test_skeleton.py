@@ -113,9 +113,7 @@ def test_every_paper_can_take_a_figure(
 def test_the_example_in_the_documentation_is_what_new_writes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its violation names the claim and the bound; the lines of the other two places are in the
-    new files.
-    """
+    """The violation names claim and bound; the lines of the other two places are in new files."""
     made: dict[Path, str] = {}
     monkeypatch.setattr(skeleton, "_written", made.update)
     skeleton.paper("garcia2025")

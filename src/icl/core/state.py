@@ -137,8 +137,7 @@ def watched(
         nonlocal last
         show(state)
         if time.monotonic() - last >= seconds:
-            # Training goes on with a full disk: there may be room again when the weights are
-            # written.
+            # Training goes on with a full disk: there may be room again for the weights.
             with suppress(WriteError):
                 save_state(path, state, fingerprint)
             last = time.monotonic()

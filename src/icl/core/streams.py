@@ -46,8 +46,7 @@ def random_bits(
     A run's block equals the output of `stream` at its address, whatever the other runs are.
     """
     out = np.empty((len(seeds), *shape), dtype=np.uint64)
-    # One generator is reused for all addresses: making one takes nearly as long as drawing a small
-    # batch.
+    # One generator serves all addresses: making one takes nearly as long as drawing a small batch.
     source = stream(model, 0, purpose, step).bit_generator
     state = source.state
     for row, seed in zip(out, seeds, strict=True):

@@ -221,8 +221,7 @@ def _published(axes: Axes, one: Drawn, rows: pd.DataFrame) -> None:
     if one.scatter is None:
         look |= {"s": 22, "facecolors": (1, 1, 1, 0.5), "edgecolors": one.style.colour}
     else:
-        # The colours are those of the epochs, so the size has to tell the published marks from
-        # ours.
+        # The colours are those of the epochs, so the size tells the published marks from ours.
         look |= {
             "s": 70,
             "facecolors": "none",

@@ -90,8 +90,7 @@ def predict_prefixes(
     count, number = contexts.shape[2], len(lengths)
     if queries.dim() == 3:
         queries = queries[:, :, None].expand(-1, -1, number, -1)
-    # A context attends to the contexts up to itself, query k to the first lengths[k] contexts and
-    # itself.
+    # A context attends to contexts up to itself, query k to the first lengths[k] ones and itself.
     reach = torch.tensor([*range(1, count + 1), *lengths], device=contexts.device)[:, None]
     column = torch.arange(count + number, device=contexts.device)
     visible = (column < reach) | (column == column[:, None])

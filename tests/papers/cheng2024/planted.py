@@ -82,9 +82,7 @@ def rate(config: Config, loss: float) -> float:
 
 @cache
 def moments(kernel: str, labels: str, n: int, seed: int) -> tuple[float, float, float]:
-    """E y^2, E y g and E g^2 on the test prompts, where g are the predictions of a step with r =
-    1.
-    """
+    """E y^2, E y g and E g^2 on the test prompts; g are the predictions of a step with r = 1."""
     prompts = model.prompts_of(
         Config(labels=labels, context_length=n, seed=seed), "evaluate", 0, PROMPTS
     )

@@ -78,9 +78,7 @@ def test_the_stack_is_functional_gradient_descent(kernel: str) -> None:
 
 @pytest.mark.parametrize(("law", "length"), cheng_functional_gd.CONVERGING.items())
 def test_descent_contracts_to_the_bayes_optimum(law: str, length: int) -> None:
-    """C2: every step multiplies the distance from f* = k' K^-1 y by at most 1 - r lambda_min /
-    n.
-    """
+    """C2: each step multiplies the distance from f* = k' K^-1 y by at most 1 - r lambda_min / n."""
     distances, bounds = cheng_functional_gd.descent_errors(
         Config(labels=law, context_length=length)
     )
@@ -91,9 +89,7 @@ def test_descent_contracts_to_the_bayes_optimum(law: str, length: int) -> None:
 
 
 def test_two_heads_are_a_step_in_the_sum_of_their_kernels() -> None:
-    """C12: without blocks A a layer with two heads is one functional gradient step in r_1 k_1 +
-    r_2 k_2.
-    """
+    """C12: without A a layer with two heads is a functional gradient step in r_1 k_1 + r_2 k_2."""
     config = Config(
         kernel="linear_exp", labels="comb", layers=3, context_length=7, covariates=True, **MATRICES
     )
@@ -270,9 +266,7 @@ def test_gauss_newton_reaches_the_minimum_that_scipy_finds() -> None:
 
 
 def moves(rule: Optimiser, weights: dict[str, torch.Tensor], steps: int) -> dict[str, torch.Tensor]:
-    """Return the change of the weights after some steps on pseudo-gradients of norm one per
-    layer.
-    """
+    """Return the change of weights after some steps on pseudo-gradients of norm one per layer."""
     state, now, rng = rule.init(weights), dict(weights), np.random.default_rng(0)
     for step in range(steps):
         drawn = {
@@ -284,9 +278,7 @@ def moves(rule: Optimiser, weights: dict[str, torch.Tensor], steps: int) -> dict
 
 
 def test_normalised_steps_equal_the_published_clipped_ones() -> None:
-    """In every layer their directions have a cosine above 0.999 and their lengths agree within
-    10 %.
-    """
+    """In every layer directions have a cosine above 0.999 and lengths agree within 10 %."""
     config = Config(**MATRICES)
     clipped = oracles.clipped([config.learning_rate], halving(0), config.momentum)
     one, other = (

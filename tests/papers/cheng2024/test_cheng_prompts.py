@@ -41,9 +41,7 @@ def test_labels_have_the_kernel_as_covariance_with_absolute_eigenvalues(law: str
 
 
 def test_kernels_as_published() -> None:
-    """k(u, u) is exp(1/2) in the published code and e in a summary; comb ignores the fifth
-    coordinate.
-    """
+    """k(u, u) is exp(1/2) in the published code, e in a summary; comb ignores coordinate 5."""
     x = drawn("comb").inputs
     for law, factor in {"exp": 1.0, "half_exp": 0.5}.items():
         np.testing.assert_allclose(

@@ -36,9 +36,7 @@ def drawn(number: int, seed: int) -> tuple[prompts.Prompts, dict[str, torch.Tens
 
 @given(st.integers(0, 1000))
 def test_the_slope_of_other_weights_vanishes_at_the_switch(seed: int) -> None:
-    """H12: beta_{k,n} = -(alpha_k + beta_{k,1}) / (K - 2), negative where alpha_k exceeds
-    |beta_{k,1}|.
-    """
+    """H12: beta_{k,n} = -(alpha_k + beta_{k,1}) / (K - 2) < 0 where alpha_k > |beta_{k,1}|."""
     law, q = PromptLaw(4, 0.5, 5), weights_of(seed, (2, 3), 2.0).numpy()
     _, descent = oracle.enumerated(full_matrix(q, 4), prompts.imbalanced(4, 0.5), 5)
     beta_1, alpha, beta, *_ = descent[:, 1]
@@ -51,9 +49,7 @@ def test_the_slope_of_other_weights_vanishes_at_the_switch(seed: int) -> None:
 
 @given(st.integers(0, 1000))
 def test_the_error_bounds_the_gap_and_is_bounded_by_missing_features(seed: int) -> None:
-    """H18-mean: E (1 - Attn_k)^2 <= 2 L_k, and L_k is at least half the fraction of prompts
-    without v_k.
-    """
+    """H18-mean: E (1 - Attn_k)^2 <= 2 L_k; L_k >= half the fraction of prompts without v_k."""
     law = PromptLaw(6, 0.5, 30)
     q = weights_of(seed, (2, 3), 2.0).numpy()
     for entries, cells, column, p in zip(

@@ -68,9 +68,7 @@ def test_the_limit_of_many_features_and_long_prompts_has_closed_form_times(
 
 
 def test_a_growing_learning_rate_follows_the_same_flow() -> None:
-    """Times at which an error is reached differ by less than one per cent from those at a
-    constant rate.
-    """
+    """Times at which an error is reached are within one per cent of those at a constant rate."""
     steady, growing = Config(features=8), Config(features=8, learning_rate=0.5, growth=1 / 150)
     paths = [
         evaluation.trajectory(trained(config, steps))

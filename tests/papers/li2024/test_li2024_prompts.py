@@ -1,6 +1,4 @@
-"""Tasks, prompts, tokens and patterns of Li et al. 2024: their laws, and what a prompt depends
-on.
-"""
+"""Tasks, prompts, tokens and patterns of Li et al. 2024: laws, and what a prompt depends on."""
 
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -151,9 +149,7 @@ def test_axes_are_orthogonal_and_do_not_mix_features_and_labels(
 
 
 def test_q_with_uniform_entries_is_at_pi_over_6_from_its_signs() -> None:
-    """E|u| / sqrt(E u^2) = cos(pi / 6) for an entry u: the angle at which figure 11 ends under
-    Adam.
-    """
+    """E|u| / sqrt(E u^2) = cos(pi / 6) for an entry u, the angle at which figure 11 ends (Adam)."""
     q = LABEL_LAWS["uniform entries"](np.random.default_rng(0), 200_000)
     cosine = np.abs(q).sum() / np.linalg.norm(q) / np.sqrt(q.size)
     # Standard deviations below 1 give the mean of the entries a standard error below 0.0023.

@@ -65,9 +65,7 @@ def test_logits_losses_and_gradients_are_those_of_equation_7_token_by_token(atte
 
 
 def test_sgd_does_not_depend_on_the_coordinates() -> None:
-    """Training eq. 7 with SGD on rotated patterns gives the same losses as on patterns along the
-    axes.
-    """
+    """Training eq. 7 with SGD on rotated patterns gives the losses of patterns along the axes."""
     sgd = {
         "optimiser": "sgd",
         "learning_rate": 1.5,

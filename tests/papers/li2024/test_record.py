@@ -37,9 +37,7 @@ def _trained() -> Runs:
 
 
 def trained(name: str, **tested: Any) -> Runs:
-    """Four runs of the one-layer training, all of which learn, with the test constants of a
-    figure.
-    """
+    """Four runs of the one-layer training, all of which learn, with a figure's test constants."""
     (sweep,) = registry.figure(name).sweeps("smoke")
     return replace(_trained(), sweep=replace(_trained().sweep, test=replace(sweep.test, **tested)))
 
@@ -104,9 +102,7 @@ def test_the_held_out_loss_of_a_run_does_not_depend_on_the_others(model: Any) ->
     "name", ["figure8", "figure9", "figure10", "figure11", "figure14", "figure15", "figure27"]
 )
 def test_a_run_that_has_not_learnt_tests_no_claim(name: str) -> None:
-    """With run 2 broken, the claims are judged on the other three; run 2 is still counted and
-    shown.
-    """
+    """With run 2 broken, claims are judged on the other three; run 2 is still counted and shown."""
     table = measured(name, with_broken_run(trained(name), 2))
     for verdict in figures.judge(name, table):
         (condition,) = verdict.conditions
@@ -144,9 +140,7 @@ def test_the_drawn_run_has_more_test_prompts_that_start_with_the_shared_ones() -
 
 
 def test_a_band_has_the_last_snapshots_of_the_drawn_run_on_one_set_of_prompts() -> None:
-    """The snapshots share every prompt, which are those of all runs, and differ in the weights
-    alone.
-    """
+    """The snapshots share every prompt, those of all runs, and differ in the weights alone."""
     of_figure = record.Record(trained("figure9", drawn_seed=2))
     late, shared = of_figure.checkpoints(), evaluation.in_domain(of_figure.runs.sweep).tokens
     steps = of_figure.runs.sweep.snapshots[-GROUPS:]

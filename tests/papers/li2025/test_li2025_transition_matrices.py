@@ -1,6 +1,4 @@
-"""Transition matrices: the talk's worked example, existence, and matrices that violate Condition
-1.
-"""
+"""Transition matrices: the talk's example, existence, and matrices that violate Condition 1."""
 
 import numpy as np
 import pytest

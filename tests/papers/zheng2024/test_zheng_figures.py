@@ -18,9 +18,7 @@ from tests.oracles import autoregressive as oracle
 
 @pytest.mark.parametrize("length", [3, 9, 40])
 def test_ratios_are_those_of_the_layers_last_prediction(length: int) -> None:
-    """To 1e-9, because the geometric sum is divided by w_r / w_j - 1, which is small for close
-    phases.
-    """
+    """To 1e-9: the geometric sum is divided by w_r / w_j - 1, which is small for close phases."""
     config, one = (
         Config(gradient_estimator="population_scalar", length=length, dimension=4),
         np.eye(4),
@@ -46,9 +44,7 @@ def test_ratios_are_those_of_the_layers_last_prediction(length: int) -> None:
     ("law", "wanted"), [("sparse", 0.0), ("signs", 0.0), ("uniform", 4 / 25), ("gaussian", 0.4)]
 )
 def test_the_error_for_long_sequences(law: str, wanted: float) -> None:
-    """1 - k_1^2 / (E u^2 k_2) for T to infinity; other coordinates contribute a term of order (d
-    - 1) / T.
-    """
+    """1 - k_1^2 / (E u^2 k_2) for T to infinity; other coordinates add order (d - 1) / T."""
     config = Config(gradient_estimator="population_scalar", law=law, length=3000)
     assert estimators.estimates(config, theory.limit(config), 20_000)[2] == pytest.approx(
         wanted, abs=0.02

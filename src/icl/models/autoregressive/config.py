@@ -11,8 +11,7 @@ from icl.tasks import linear_dynamics as tasks
 
 NAME = "zheng_ar"
 SCALARS = ("population_scalar", "population_unnormalised")
-# Beyond these limits, all pairs of positions or all products of six coordinates take too much
-# memory.
+# Beyond these limits, all pairs of positions or products of six coordinates take too much memory.
 LONGEST, WIDEST = 2000, 8
 
 
