@@ -123,7 +123,8 @@ def test_the_example_in_the_documentation_is_what_new_writes(
     assert measured.strip() in " ".join(written)
     assert {line.strip() for line in claim.splitlines()} - {""} <= written
     compile(textwrap.dedent(violations), "planted.py", "exec")
-    assert 'PLANTED = {"GARCIA2025-TRAINING": {"last loss over first loss"' in violations
+    planted = 'PLANTED = { "GARCIA2025-TRAINING": {"last loss over first loss"'
+    assert planted in " ".join(violations.split())
 
 
 @pytest.mark.parametrize(
