@@ -36,7 +36,7 @@ CONSTANTS: Mapping[str, Mapping[str, Any]] = {
         "every": 250,
         "optimiser": "muon",
         "learning_rate": 5e-3,
-        "decay": 1.0,
+        "decay": 0.5,
         "schedule": "cosine",
         "warm_up": 300,
         "clip_norm": 1.0,
