@@ -4,6 +4,8 @@ import json
 import keyword
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -191,9 +193,7 @@ def _files(
     if like is None:
         module = "example_model" if training else "example_prompts"
         about |= {"module": f"icl.papers.{folder.name}.{module}", "steps": STEPS if training else 0}
-        files[folder / f"{module}.py"] = rendered(
-            f"{module}.py.j2", model=f"{folder.name}_{module}"
-        )
+        files[folder / f"{module}.py"] = _code(f"{module}.py.j2", model=f"{folder.name}_{module}")
     elif not reused:
         config, default = like.configs[0], type(like.configs[0])()
         changed = {
@@ -209,7 +209,7 @@ def _files(
         about |= {"has_steps": hasattr(config, "steps")}
     for exists in (one for one in (path, *files) if one.exists()):
         raise ConstantError(f"{exists}: exists already; choose another name")
-    files[path] = rendered("figure.py.j2", **about)
+    files[path] = _code("figure.py.j2", **about)
     text = (
         ledger_file.read_text(encoding="utf-8")
         if ledger_file.is_file()
@@ -237,3 +237,11 @@ def _written(files: dict[Path, str]) -> list[Path]:
         undo()
         raise
     return list(files)
+
+
+def _code(template: str, **values: Any) -> str:
+    """Return a module from a template, its lines wrapped by ruff if that is installed."""
+    text = rendered(template, **values)
+    command = [sys.executable, "-m", "ruff", "format", "--line-length", "100", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", check=False)
+    return text if done.returncode else done.stdout
