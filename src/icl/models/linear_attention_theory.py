@@ -37,11 +37,11 @@ def lsa_test_error(
     4.2, y = <w, x>):
 
     (1/M) tr(S Gamma^-2 Lambda) + (1/N^2) (w' Gamma^-2 Lambda^3 w + 2 tr(Lambda) w' Gamma^-2
-    Lambda^2 w + tr(Lambda)^2 w' Gamma^-2 Lambda w) with S = (w' Lambda w) Lambda + Lambda w w'
-    Lambda.
+    Lambda^2 w + tr(Lambda)^2 w' Gamma^-2 Lambda w) with
+    S = (w' Lambda w) Lambda + Lambda w w' Lambda.
 
-    covariance : Lambda, (d, d); weights : w, (d,); context_length : N of the training; test_length
-        : M
+    covariance : Lambda, (d, d); weights : w, (d,)
+    context_length : N of the training; test_length : M
     """
     product = covariance @ weights
     size = float(weights @ product)
@@ -144,8 +144,8 @@ def matching_error(step: float, dimension: int, test_length: Any) -> Any:
 def one_step_loss(
     matrix: np.ndarray, covariance: np.ndarray, task_covariance: np.ndarray, context_length: int
 ) -> Any:
-    """E (y_hat - <w, x>)^2 of one step y_hat = x' A (1/n) sum_i y_i x_i, for x ~ N(0, Sigma) and w
-    ~ N(0, W) (ours).
+    """E (y_hat - <w, x>)^2 of one step y_hat = x' A (1/n) sum_i y_i x_i, for x ~ N(0, Sigma) and
+    w ~ N(0, W) (ours).
 
     tr(W Sigma) - 2 tr(A Sigma W Sigma) + tr(A E[G W G] A' Sigma), all matrices (..., d, d).
     """

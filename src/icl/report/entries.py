@@ -22,8 +22,8 @@ class Entry:
     """A figure with its results at one scale.
 
     pictures : ending of the file's name, such as "_compared" -> the file
-    costs, distances, diverged, about : see `icl.report.costs.of_figure` and `icl.jobs.judge`; table
-        : its SHA-256
+    costs, distances, diverged, about : see `icl.report.costs.of_figure` and `icl.jobs.judge`
+    table : its SHA-256
     """
 
     name: str

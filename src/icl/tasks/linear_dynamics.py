@@ -34,8 +34,8 @@ independent and uniform on [-1, 1].
 
 
 def moment(law: str, powers: Sequence[int], dimension: int, scale: float) -> float:
-    """E u_1^r_1 u_2^r_2 ... over distinct coordinates, one for each of the `powers` r_1, r_2, ...
-    >= 1.
+    """E u_1^r_1 u_2^r_2 ... over distinct coordinates, one for each of the `powers`
+    r_1, r_2, ... >= 1.
 
     Raises ValueError for a power below one, or more powers than coordinates.
     """

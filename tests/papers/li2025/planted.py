@@ -212,8 +212,8 @@ PLANTED: Mapping[str, Mapping[str, Planted]] = {
     },
 }
 VOTES = (
-    "untrained attention is nearly uniform, "
-    "and a majority vote over all examples has the same order"
+    "untrained attention is nearly uniform, and a majority vote over all examples has the same "
+    "order"
 )
 UNTRAINED_HOLD = {
     "B-T4": "it is about losses during training",

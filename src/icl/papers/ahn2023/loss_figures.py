@@ -103,8 +103,8 @@ def descents(depth: int, configs: Sequence[Config], test: Evaluation) -> Losses:
 
 
 def least_squares_loss(config: Config, count: int) -> float:
-    """E |(I - G^+ G) w|^2, the loss of the minimum-norm solution in whitened coordinates with w
-    ~ N(0, I).
+    """E |(I - G^+ G) w|^2, the loss of the minimum-norm solution in whitened coordinates with
+    w ~ N(0, I).
     """
     g = fresh_gram_matrices(config, count)[0].permute(2, 0, 1).numpy()
     seen = np.linalg.pinv(g, rcond=1e-10, hermitian=True) @ g

@@ -70,9 +70,8 @@ class Config(RunConfig):
     optimiser: str = constant(
         "gauss_newton",
         "ours",
-        "gauss_newton: for scalars only; normalised: nearly equivalent to the published "
-        "training; directions: Adam on the same normalised gradients, for softmax at reduced scale "
-        "(see "
+        "gauss_newton: for scalars only; normalised: nearly equivalent to the published training; "
+        "directions: Adam on the same normalised gradients, for softmax at reduced scale (see "
         "normalised_steps)",
         choices=("gauss_newton", "normalised", "directions", "adam"),
     )
@@ -83,8 +82,7 @@ class Config(RunConfig):
         0,
         "published",
         "steps between halvings of the learning rate; 0: none, since the published schedule is "
-        "dead "
-        "code",
+        "dead code",
         letter="T_half",
         at_least=0,
     )
@@ -101,8 +99,7 @@ class Config(RunConfig):
         (),
         "inferred",
         "diagonal of D in x = U D xi; empty: x = xi, as in the committed run. A comment in the "
-        "code "
-        "and the paper's appendix disagree on another choice",
+        "code and the paper's appendix disagree on another choice",
         letter="D",
     )
     prompts: int = constant(

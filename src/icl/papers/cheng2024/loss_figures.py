@@ -261,8 +261,8 @@ def draw_kernels(table: Table) -> Picture:
     numbers = table.runs[table.runs["panel"] == "trainings"].groupby("series")["value"].sum()
     counted = (
         f"{numbers['diverged']:.0f} of {numbers['all']:.0f} trainings diverged and count as "
-        f"untrained; "
-        f"{numbers['behind']:.0f} ended more than {BEHIND} above the scalar oracle in log loss"
+        f"untrained; {numbers['behind']:.0f} ended more than {BEHIND} above the scalar oracle in "
+        f"log loss"
     )
     house.legend(picture, [*STYLES, BAYES, JITTERED], title=f"Pale: scalar oracle. {counted}")
     return picture

@@ -54,8 +54,8 @@ def least_squares(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -
     w <- w + g (y - <w, x>) for each example, where P projects on the orthogonal complement of all
     previous inputs and S = (X'X)^+:
 
-    outside their span, g = P x / <x, P x> and P <- P - P x g', S <- S - S x g' - g x'S + (1 + x'S
-    x) g g'
+    outside their span, g = P x / <x, P x> and P <- P - P x g',
+                        S <- S - S x g' - g x'S + (1 + x'S x) g g'
     inside it,          g = S x / (1 + <x, S x>) and S <- S - g x'S
 
     This takes O(d^2) per example instead of a factorisation per prefix. S squares the condition

@@ -50,10 +50,9 @@ class Config(RunConfig):
         "inferred",
         "initial weights of the layers. gpt2: the default of the library behind the published "
         "code, N(0, 0.02^2), and 0.02 / sqrt(2 layers) for maps into the residual stream. linear: "
-        "that of "
-        "torch.nn.Linear, uniform within +-1 / sqrt(inputs). Laptop, workstation: linear; at width "
-        "64 "
-        "gpt2 stays at the loss of the zero prediction for at least 800 steps (trial seed 100)",
+        "that of torch.nn.Linear, uniform within +-1 / sqrt(inputs). Laptop, workstation: linear; "
+        "at width 64 gpt2 stays at the loss of the zero prediction for at least 800 steps (trial "
+        "seed 100)",
         choices=("gpt2", "linear"),
     )
     batch: int = constant(64, "published", CODE, letter="B", at_least=1)
@@ -62,8 +61,7 @@ class Config(RunConfig):
         "published",
         f"{CODE}. muon: Muon for the matrices of the layers, Adam for all other weights. "
         "Workstation: muon; after 1500 steps of a trial with d = 8 and width 64 (seed 100) the "
-        "error with 2 d examples "
-        "over d was 0.025 at a rate of 3e-3, with adam at 2e-3 it was 0.53",
+        "error with 2 d examples over d was 0.025 at a rate of 3e-3, with adam at 2e-3 it was 0.53",
         choices=("adam", "muon"),
     )
     learning_rate: float = constant(

@@ -43,8 +43,8 @@ def panels(
     prediction 0, dashed.
 
     y : panel -> y axis, by default ERROR_AXIS; font : size of labels, ticks are one point smaller
-    named : panels that show the label of y, by default all; ends : of the axis over examples, at d
-        = 20
+    named : panels that show the label of y, by default all
+    ends : of the axis over examples, at d = 20
     """
     d = dimension_in(table)
     figure, found = plotting.panels(size, edges)

@@ -70,8 +70,8 @@ def errors_by_query(q: Tensor, batch: Params) -> Tensor:
 
 
 def population_errors(q: Tensor, counts: Tensor) -> Tensor:
-    """L_k of every query, the mean over prompts with the given counts and over tasks w with E w w'
-    = I.
+    """L_k of every query, the mean over prompts with the given counts and over tasks w with
+    E w w' = I.
 
     q : (..., K, K); counts : (M, K). Returns (..., K).
     """

@@ -36,8 +36,7 @@ class Config(RunConfig):
         "population",
         "ours",
         "population: the mean over all prompts, as in the theorems; infinite_context: its limit "
-        "for N to infinity; "
-        "fixed_prompts: the mean over M sampled prompts, the paper's experiment",
+        "for N to infinity; fixed_prompts: the mean over M sampled prompts, the paper's experiment",
         choices=("population", "infinite_context", "fixed_prompts"),
     )
     features: int = constant(
@@ -106,18 +105,17 @@ class Config(RunConfig):
             raise self.error(
                 "contexts_per_feature",
                 f"at least {int(np.ceil(least))} to reach the error {self.target:g}: with N = "
-                f"{self.context_length}, "
-                f"{missing:.2g} of the prompts lack the rarest feature, and its error stays above "
-                f"{missing / 2:.2g}, "
-                f"{missing / 2 / self.target:.3g} times the target",
+                f"{self.context_length}, {missing:.2g} of the prompts lack the rarest feature, and "
+                f"its error stays above {missing / 2:.2g}, {missing / 2 / self.target:.3g} times "
+                f"the target",
             )
         ratio = initial_ratio(self.features, self.p_1)
         if ratio <= self.least_ratio:
             raise self.error(
                 "dominant_probability",
                 f"so large (or features, now {self.features}, so many) that |beta_(k,1)| / alpha_k "
-                f"starts above "
-                f"{self.least_ratio:g}; it starts at {ratio:.3g}, and there is no phase I",
+                f"starts above {self.least_ratio:g}; it starts at {ratio:.3g}, and there is no "
+                f"phase I",
             )
 
     @property
@@ -151,9 +149,8 @@ class Evaluation(Constants):
     phase_ratio: float = constant(
         2.0,
         "ours",
-        "phase I ends where |beta_{k,1}| falls to this multiple of alpha_k, phase II where alpha_k "
-        "is this multiple of "
-        "|beta_{k,1}|; the paper's boundaries could not be consulted",
+        "phase I ends where |beta_{k,1}| falls to this multiple of alpha_k, phase II where "
+        "alpha_k is this multiple of |beta_{k,1}|; the paper's boundaries could not be consulted",
         above=1,
     )
     phase_weight: float = constant(

@@ -89,8 +89,7 @@ class Config(PatternConfig):
         64,
         "inferred",
         "with 32 prompts and twice as many steps runs differ more and errors at four to eight "
-        "contexts "
-        "are larger than in figure 12",
+        "contexts are larger than in figure 12",
         letter="B",
         at_least=1,
     )
@@ -98,10 +97,8 @@ class Config(PatternConfig):
         4,
         "inferred",
         "tasks (i, i + s mod M_1), s <= 4, 24 of the 30: with 18 cyclic tasks most pairs of "
-        "patterns "
-        "occur in one order only, so the patterns determine the label without the contexts; with "
-        "all 30 no task is "
-        "left for figure 13",
+        "patterns occur in one order only, so the patterns determine the label without the "
+        "contexts; with all 30 no task is left for figure 13",
         letter="tasks / M_1",
         at_least=1,
     )
@@ -116,8 +113,7 @@ class Config(PatternConfig):
         1.1,
         "inferred",
         "expected norm of Gaussian noise on every training input, over beta; near that of the "
-        "tests; "
-        "chosen among 1, 1.1 and 1.2 by figure 12",
+        "tests; chosen among 1, 1.1 and 1.2 by figure 12",
         letter="training noise / beta",
         at_least=0,
     )

@@ -132,8 +132,7 @@ class Evaluation(PatternTest):
         1.0,
         "inferred",
         "bound of kappa' on test inputs over that of kappa in training: equal ones give the norms "
-        "at "
-        "the start of figure 8",
+        "at the start of figure 8",
         letter="kappa'/kappa",
         at_least=0,
     )

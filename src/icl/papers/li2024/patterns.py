@@ -134,8 +134,7 @@ class PatternConfig(RunConfig):
         3,
         "inferred",
         "tasks (i, i + s mod M_1), s <= 3: the smallest even cover that meets both conditions of "
-        "the "
-        "talks, at least M_1 tasks and at least a fraction (M_1 - 1)^(-1/2) of all",
+        "the talks, at least M_1 tasks and at least a fraction (M_1 - 1)^(-1/2) of all",
         letter="tasks / M_1",
         at_least=1,
     )

@@ -68,8 +68,7 @@ class Config(one_layer.Config):
         5.0,
         "inferred",
         "of 0.01 to 10: below 3 the deeper layers often turn away from the pattern or learn "
-        "nothing, "
-        f"at 8 layer 1 ends below layer 2; {FITTED}",
+        f"nothing, at 8 layer 1 ends below layer 2; {FITTED}",
         letter="std W_2",
         above=0,
     )

@@ -57,8 +57,7 @@ class SgdConfig(one_layer.Config):
         1.5,
         "inferred",
         "of 1 to 3, the value that fits figure 14 best; below it the linear SVM of figure 27 has "
-        "less "
-        f"than half of the published error; {FITTED}",
+        f"less than half of the published error; {FITTED}",
         letter="beta",
         above=0,
     )
@@ -103,8 +102,7 @@ class NoisyTest(one_layer.Evaluation):
         2.0,
         "inferred",
         "|kappa'| <= beta. The five classical curves of figure 27 allow bounds of 1 to 1.3 beta "
-        "with "
-        "noise of 0.85 to 0.75 beta",
+        "with noise of 0.85 to 0.75 beta",
         letter="kappa'/kappa",
         at_least=0,
     )
@@ -134,8 +132,7 @@ class PruningTest(NoisyTest):
         0.7,
         "inferred",
         "stated for figure 12 only; of 0.7 to 1.2, the value that fits the errors of figure 14 "
-        "with "
-        "the noise of figure 27",
+        "with the noise of figure 27",
         letter="S_1",
         above=0,
         at_most=float(np.sqrt(2)),
@@ -145,8 +142,7 @@ class PruningTest(NoisyTest):
         "inferred",
         "plotted against the number of removed large neurons, both published curves coincide: the "
         "error depends on the scale of F, not only on its sign. An answer is right if z F > 1/2, "
-        "closer to its label "
-        "than to 0",
+        "closer to its label than to 0",
         at_least=0,
     )
 
@@ -159,9 +155,8 @@ class PlainTest(decoder.Evaluation):
         1.0,
         "inferred",
         "the errors at 2, 4 and 6 contexts, 0.25, 0.047 and 0.015, are near 1/4, 1/16 and 1/64, "
-        "the "
-        "fractions of prompts without the query's pattern; for alpha' = 0.8 these are 0.36, 0.13 "
-        "and 0.047",
+        "the fractions of prompts without the query's pattern; for alpha' = 0.8 these are 0.36, "
+        "0.13 and 0.047",
         letter="alpha'",
         above=0,
         at_most=1,

@@ -59,8 +59,7 @@ def with_primacy(steps: int, patterns: int, probability: float, lead: float) -> 
     if not least - ROUNDING <= probability <= most + ROUNDING:
         raise ValueError(
             f"no {steps} stochastic matrices of {patterns} patterns have tau = {probability:g} and "
-            f"rho = {lead:g}: "
-            f"with this K, M' and rho, tau must lie in [{least:.4g}, {most:.4g}]"
+            f"rho = {lead:g}: with this K, M' and rho, tau must lie in [{least:.4g}, {most:.4g}]"
         )
     left, right = probability, []
     while left < smallest - ROUNDING:
@@ -84,9 +83,9 @@ def gathering(steps: int, patterns: int, misled: int, probability: float) -> np.
     of the M' starts.
 
     Let h = `misled`. At each of the n = `steps` steps, the chain of a start i < h stays right with
-    probability p = tau^(1 / n), and else moves to the chain of h, which makes no errors. So B(i, i)
-    = tau^f = `probability` and B(i, h) = 1 - tau^f: of all matrices with this tau^f, these mislead
-    a single answer by the largest margin. The other starts are exact.
+    probability p = tau^(1 / n), and else moves to the chain of h, which makes no errors. So
+    B(i, i) = tau^f = `probability` and B(i, h) = 1 - tau^f: of all matrices with this tau^f, these
+    mislead a single answer by the largest margin. The other starts are exact.
 
     Raises ValueError if Condition 1 would hold, as it does if tau^f is at least 1/2 or for a single
     step.

@@ -69,11 +69,12 @@ def population_loss(a: Any, b: Any, config: "Config") -> Any:
 
     Derived by us from the mean over w and x of |w + A G b|^2 with G = sum_i e_i e_i':
 
-        L = (s/2) { d + 2 N s tr B + N^2 q |B|^2 + b_x' T b_x + 2 b_y r a_y' A_x b_x + b_y^2 |a_y|^2
-        tau },
+        L = (s/2) { d + 2 N s tr B + N^2 q |B|^2 + b_x' T b_x + 2 b_y r a_y' A_x b_x
+                    + b_y^2 |a_y|^2 tau },
 
-    with B of `preconditioner`, H = A_x' A_x, and T = E S H S
-    = N [s^2 (2 H + I tr H) + (E x^4 - 3 s^2) diag H] + N (N - 1) s^2 H.
+    with B of `preconditioner`, H = A_x' A_x, and
+
+        T = E S H S = N [s^2 (2 H + I tr H) + (E x^4 - 3 s^2) diag H] + N (N - 1) s^2 H.
     """
     n, (s, fourth, q, r, tau) = config.context_length, moments(config)
     a_x, a_y, b_x, b_y = a[:, :-1], a[:, -1], b[:-1], b[-1]

@@ -35,13 +35,11 @@ CUT_AT, CUT_DEVIATION = 2.0, 0.87962566103424
 # Sources of constants.
 ESTIMATOR = (
     "fresh_prompts: the mean over a batch of new tasks at every step, as published; its noise "
-    "causes the plateaus. "
-    "population: the mean over all tasks, in closed form (ours)"
+    "causes the plateaus. population: the mean over all tasks, in closed form (ours)"
 )
 HALF_WIDTH = (
     "x ~ U(-1/2, 1/2) in the code; text and figures say U(-1, 1), which would give losses four "
-    "times as large as the "
-    "published ones"
+    "times as large as the published ones"
 )
 DECAY = "published code; the text says Adam's default, 0.999"
 INIT = "published code: D times the variance of a normal distribution truncated at +-2 sigma"

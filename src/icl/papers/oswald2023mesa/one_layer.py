@@ -31,8 +31,8 @@ CODE = (
 )
 RATE = (
     "of 1, 1.2, 1.4 and 2e-4 the nearest to the published curve on trial seeds 100 and 101; for "
-    "Mesa 2e-3, of 0.4, 1 "
-    "and 2e-3 on seed 100. The code of version 2 has 2e-4 and 4e-4 and other curves"
+    "Mesa 2e-3, of 0.4, 1 and 2e-3 on seed 100. The code of version 2 has 2e-4 and 4e-4 and other "
+    "curves"
 )
 BATCHES = "30 batches of 256 instead of the code's 10; the error of a mean is 0.005"
 

@@ -27,8 +27,8 @@ from icl.models.autoregressive.model import MODEL
 LENGTHS = np.array([10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000])
 DIMENSIONS = (5, 10)
 STEPS = 400
-# Descent after a perturbation of all six numbers by a third of a_3 and b_1 at the optimum for T_max
-# = 10 and d = 5.
+# Descent after a perturbation of all six numbers by a third of a_3 and b_1 at the optimum for
+# T_max = 10 and d = 5.
 RETURN = 1000
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 

@@ -190,8 +190,8 @@ def draw(table: Table) -> Picture:
     """Draw distances for two covariances and the losses over time, and the matrices below."""
     above = [*(f"distance, {case}" for case in CASES), "losses"]
     title = (
-        "Distance of one layer to equation 4.1, "
-        "under the flow (lines) and trained on prompts (marks)"
+        "Distance of one layer to equation 4.1, under the flow (lines) and trained on prompts "
+        "(marks)"
     )
     picture, axes_of = house.mosaic([above, list(SQUARES)], (1000, 520), title, (1, 0.8))
     for case, covariance in COVARIANCES.items():
