@@ -70,13 +70,14 @@ def forget() -> None:
 
 
 class Reworded(ast.NodeTransformer):
-    """Other docstrings, and no annotations of functions."""
+    """Other docstrings, one more as below a constant, and no annotations of functions."""
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             documented = ast.get_docstring(node) is not None
-            node.body = [ast.Expr(ast.Constant("Other words.")), *node.body[documented:]]
+            words = ast.Expr(ast.Constant("Other words."))
+            node.body = [words, *node.body[documented:], words]
         if isinstance(node, ast.FunctionDef):
             node.returns = None
         if isinstance(node, ast.arg):
