@@ -20,7 +20,7 @@ from PIL import Image
 
 from icl import registry
 from icl.core.table import ERROR, Table, join, rows
-from icl.drawing import compared, darkgrid, fonts, house, plotting
+from icl.drawing import compared, darkgrid, fonts, own_style, plotting
 from icl.drawing.plotting import Axis, Style
 from icl.drawing.saving import save_animation, save_picture
 from icl.evidence import published_curves
@@ -353,29 +353,29 @@ def test_the_dark_grid_is_seaborns() -> None:
     assert one.get_visible() == other.get_visible()
 
 
-# The house style, comparisons and files
+# The own style, comparisons and files
 
 
 @pytest.mark.parametrize("ends", [[0.5, 0.5, 0.5], [0.0, 0.99, 1.0], [0.2, 0.6, 0.61]])
 def test_labels_at_the_curves_do_not_overlap_and_keep_their_order(ends: list[float]) -> None:
-    _, panels = house.panels(["a"], 1)
-    for end, style in zip(ends, house.styles({"u": "U", "v": "V", "w": "W"}), strict=True):
+    _, panels = own_style.panels(["a"], 1)
+    for end, style in zip(ends, own_style.styles({"u": "U", "v": "V", "w": "W"}), strict=True):
         plotting.curve(panels["a"], style, [0, 1], [0, end])
     panels["a"].set_ylim(0, 1)
-    house.name_curves(panels["a"])
+    own_style.name_curves(panels["a"])
     heights = [words.xy[1] for words in panels["a"].texts if isinstance(words, Annotation)]
     assert np.diff(heights).min() > 0.04 and max(heights) <= 1
     assert [words.get_text() for words in panels["a"].texts] == ["U", "V", "W"]
 
 
 def test_equal_runs_are_separate_dots_and_zeros_lie_at_none() -> None:
-    _, panels = house.panels(["a"], 1)
+    _, panels = own_style.panels(["a"], 1)
     (style,), points = (
-        house.styles({"u": "U"}),
+        own_style.styles({"u": "U"}),
         pd.DataFrame({"seed": [0, 1, 2], "x": 2.0, "value": [0.3, 0.3, 0.0]}),
     )
-    house.log_ticks(panels["a"], [1, 2], [0.1, 1])
-    house.dots(panels["a"], points, style, none := house.below(points["value"]))
+    own_style.log_ticks(panels["a"], [1, 2], [0.1, 1])
+    own_style.dots(panels["a"], points, style, none := own_style.below(points["value"]))
     assert (
         none == pytest.approx(0.1)
         and panels["a"].get_ylim()[0] < none < 0.3 < panels["a"].get_ylim()[1]
@@ -387,8 +387,8 @@ def test_equal_runs_are_separate_dots_and_zeros_lie_at_none() -> None:
 
 
 def test_a_picture_keeps_the_layout_that_it_found_first() -> None:
-    picture, panels = house.panels(["a", "b"], 2, "title")
-    picture.colorbar(house.share_map(panels["b"], np.eye(3)), ax=panels["b"])
+    picture, panels = own_style.panels(["a", "b"], 2, "title")
+    picture.colorbar(own_style.share_map(panels["b"], np.eye(3)), ax=panels["b"])
     places = []
     for _ in range(3):
         picture.draw_without_rendering()
@@ -460,7 +460,9 @@ def test_the_series_of_one_axes_share_a_panel_where_they_would_be_too_many() -> 
     numbers.loc[len(numbers)] = ["other", STYLE.series, 0.5, 0.15, math.nan]
     picture = compared.draw(axes.figure, table, numbers)
     assert [axes.get_title() for axes in picture.axes] == ["Main", f"other: {STYLE.label}"]
-    lines = [line for line in picture.axes[0].lines if line.get_gid() in names[: len(house.LOOKS)]]
+    lines = [
+        line for line in picture.axes[0].lines if line.get_gid() in names[: len(own_style.CYCLE)]
+    ]
     assert (
         len({str(line.get_linestyle()) for line in lines[:6]}) > 1
         and len(picture.legends[0].texts) == 13

@@ -17,7 +17,7 @@ from conftest import ROOT
 from icl import registry
 from icl.core import folders, table
 from icl.core.config import canonical
-from icl.drawing import compared, house
+from icl.drawing import compared, own_style
 from icl.evidence import ledger
 from icl.pipeline.plan import Plan
 from icl.report import command_line, gallery, results, whatif
@@ -274,8 +274,8 @@ def test_default_and_changed_curves_share_their_axes(figure9: results.Found) -> 
         for one, other in zip(new, old, strict=True):
             assert (
                 one.points == other.points
-            ).all() and one.style.colour == house.GREY != other.style.colour
-    first, second = house.panels(["a"], 1)[1], house.panels(["a"], 1)[1]
+            ).all() and one.style.colour == own_style.GREY != other.style.colour
+    first, second = own_style.panels(["a"], 1)[1], own_style.panels(["a"], 1)[1]
     assert not whatif.in_one_axes(first["a"].figure, second["a"].figure)
 
 

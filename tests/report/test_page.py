@@ -31,11 +31,11 @@ from icl.report import (
     constants,
     drawing,
     entries,
+    formatting,
     formulas,
     gallery,
     page,
     results,
-    wording,
 )
 from icl.report.cards import OUT_OF, WORST_FIRST, Card, counts, tally
 from icl.report.entries import Entry
@@ -61,7 +61,7 @@ def whole(shown: list[Entry]) -> str:
 def test_statements_are_no_markdown_and_no_html_on_the_pages(shown: list[Entry]) -> None:
     """On GitHub `<w, x>` would be a tag, and `l*` may begin an emphasis."""
     hostile = "<script> *a* _b_ `c` [d](e) $f$ | ~~g~~ &lt; \\ \n# h"
-    text = wording.markdown(hostile)
+    text = formatting.markdown(hostile)
     assert (
         re.findall(r"(?<!\\)(?:\\\\)*[`*<>&|\[\]$~#]|(?<!\w|\\)_", text) == [] and "\n" not in text
     )
@@ -107,7 +107,7 @@ def test_outcomes_and_numbers_are_those_of_the_verdict_files(
         assert outcome == (second if second and decides else first).outcome
         for part, text in zip(first.parts, parts, strict=True):
             assert (
-                text.startswith(f"{wording.interval(part)} against ")
+                text.startswith(f"{formatting.interval(part)} against ")
                 and f": {part.outcome}; " in text
             )
 
@@ -172,7 +172,7 @@ def test_a_page_of_results_shows_what_is_made_and_names_the_rest(figure9: result
         outcome, parts = cards(text)[card.claim.id]
         assert outcome == "inconclusive"
         assert [part.split(" against")[0] for part in parts] == [
-            wording.interval(p) for p in card.verdict.parts
+            formatting.interval(p) for p in card.verdict.parts
         ]
     for words in (
         "1 figures are not made yet: figure12;",
@@ -356,7 +356,7 @@ def test_the_values_of_the_second_sample_are_shown_where_they_are_known(
         assert (f"Second sample: {card.second}; its values were not recorded." in body) != bool(
             card.again
         )
-        assert all(f"<p>{wording.interval(part)} against " in body for part in card.again)
+        assert all(f"<p>{formatting.interval(part)} against " in body for part in card.again)
 
 
 @pytest.mark.parametrize(("claim", "expected"), [

@@ -16,8 +16,8 @@ import pandas as pd
 
 from icl.core.lazy import Axes, Picture
 from icl.core.table import Table
-from icl.drawing import house, plotting
-from icl.drawing.house import GREY
+from icl.drawing import own_style, plotting
+from icl.drawing.own_style import GREY
 from icl.drawing.plotting import Style
 
 OPEN = {"x": "X", "+": "P", 5: ">"}
@@ -82,9 +82,9 @@ def draw(picture: Picture, table: Table, published: pd.DataFrame | None) -> Pict
     size = 1.4 if len(cells) < 3 else 1.2 if crowded else 1.0
     names, pixels = (
         [": ".join(cell[0].name) for cell in cells],
-        (size * house.WIDTH, size * house.HEIGHT),
+        (size * own_style.WIDTH, size * own_style.HEIGHT),
     )
-    drawing, panels = house.panels(names, columns, size=pixels)
+    drawing, panels = own_style.panels(names, columns, size=pixels)
     placed = list(zip(cells, panels.values(), strict=True))
     for place, (cell, axes) in enumerate(placed):
         _prepare(axes, cell)
@@ -101,7 +101,7 @@ def draw(picture: Picture, table: Table, published: pd.DataFrame | None) -> Pict
     for like in dict.fromkeys(one.axes for one in shown):
         _hold([axes for cell, axes in placed if cell[0].axes is like], like)
     if crowded:
-        house.legend(
+        own_style.legend(
             drawing, list({one.style.series: one.style for cell in cells for one in cell}.values())
         )
         for line in drawing.legends[0].get_lines():
@@ -129,8 +129,8 @@ def series_of(axes: Any) -> Iterator[Drawn]:
 
 
 def _shared(shown: Sequence[Drawn]) -> list[list[Drawn]]:
-    """Return the series by axes, with the house style's line and marker for each name."""
-    looks = dict(zip(dict.fromkeys(one.style.series for one in shown), cycle(house.LOOKS)))
+    """Return the series by axes, with the own style's line and marker for each name."""
+    looks = dict(zip(dict.fromkeys(one.style.series for one in shown), cycle(own_style.CYCLE)))
     cells: dict[Axes, list[Drawn]] = {}
     for one in shown:
         _, marker, line = looks[one.style.series]
@@ -155,11 +155,11 @@ def _prepare(axes: Axes, cell: Sequence[Drawn]) -> None:
     )
     axes.set_xlim(like.get_xlim())
     panel = plotting.panel_of(like)
-    house.axis_labels(
+    own_style.axis_labels(
         axes, like.get_xlabel() or like.figure.axes[0].get_xlabel(), like.get_ylabel()
     )
     title = panel.capitalize() if several else label if panel == "main" else f"{panel}: {label}"
-    axes.set_title(title, fontsize=house.FONT)
+    axes.set_title(title, fontsize=own_style.FONT)
     axes.set_title("", loc="left")
 
 
@@ -187,7 +187,7 @@ def _runs(axes: Axes, one: Drawn, table: Table) -> None:
             if table.drawn_seed is not None and (up := sum(rises > 0)) and (down := sum(rises < 0)):
                 axes.set_title(
                     f"{axes.get_title()} ({len(rises)} runs: {up} rise, {down} fall)",
-                    fontsize=house.FONT,
+                    fontsize=own_style.FONT,
                 )
 
 

@@ -19,7 +19,7 @@ from icl.evidence.ledger import Claim
 from icl.evidence.significance import EXACT
 from icl.report import history
 from icl.report.compare import Change
-from icl.report.wording import rendered
+from icl.report.formatting import rendered
 
 WORST_FIRST = (CONTRADICTED, INCONCLUSIVE, NOT_TESTED, SUPPORTED)
 KINDS = {

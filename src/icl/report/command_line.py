@@ -94,7 +94,7 @@ def answer(data: Any, text: str, as_json: bool, code: int = 0) -> None:
 @app.command("list")
 def list_everything(as_json: AsJson = False) -> None:
     """List all papers and figures, one line each."""
-    from icl.report.wording import rendered
+    from icl.report.formatting import rendered
 
     figures = registry.figures().items()
     rows = [
@@ -112,11 +112,15 @@ def list_everything(as_json: AsJson = False) -> None:
 @app.command()
 def show(name: str, scale: Scale = "laptop", constants: Set = "", as_json: AsJson = False) -> None:
     """Show a figure with its claims and constants, a claim, or a paper."""
-    from icl.report import shown, wording
+    from icl.report import descriptions, formatting
 
     figure = ledger.aliases().get(name, name)
     plan = planned(scale, constants, names=[figure] if figure in registry.figures() else [])
-    answer(data := shown.named(plan, name), wording.rendered("shown.txt.j2", one=data), as_json)
+    answer(
+        data := descriptions.named(plan, name),
+        formatting.rendered("shown.txt.j2", one=data),
+        as_json,
+    )
 
 
 @app.command()
@@ -154,7 +158,7 @@ def verdicts(
     """Verify the results on disk; print pictures and verdicts, and the commands that make what
     is missing.
     """
-    from icl.report import cards, compare, gallery, results, wording
+    from icl.report import cards, compare, formatting, gallery, results
 
     names = [ledger.figure_name(word) for word in figures or ()]
     plan = (
@@ -177,7 +181,7 @@ def verdicts(
             else "has no verdict at this scale and with these seeds"
         )
         agreement.setdefault(said, []).append(name)
-    text = wording.rendered(
+    text = formatting.rendered(
         "verdicts.txt.j2",
         plan=plan,
         judged=judged,
@@ -276,7 +280,7 @@ def undo() -> None:
 
 
 def _written(paths: list[Path], name: str) -> None:
-    from icl.report.wording import rendered
+    from icl.report.formatting import rendered
 
     print(rendered("new.txt.j2", paths=map(os.path.relpath, paths), name=name).rstrip())
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from icl.core import arithmetic
 from icl.evidence.judging import Part, Verdict
 from icl.evidence.ledger import Bound
-from icl.report.wording import interval, number, table
+from icl.report.formatting import interval, number, table
 
 SAME, WITHIN, BEYOND, UNKNOWN = (
     "the same",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from icl.evidence import history, ledger
 from icl.evidence.history import Event
 from icl.pipeline.config import FIRST_SEED
-from icl.report.wording import markdown, rendered, table
+from icl.report.formatting import markdown, rendered, table
 
 SAMPLE = f"laptop, seeds from {FIRST_SEED}"
 PARTS = ("kind", "bounds", "conditions")

@@ -31,8 +31,8 @@ from icl.report.cards import (
 )
 from icl.report.drawing import drawing
 from icl.report.entries import Entry, from_gallery
+from icl.report.formatting import rendered
 from icl.report.gallery import FOLDER, few_colours
-from icl.report.wording import rendered
 
 REFERENCES = folders.PACKAGE.parents[1] / "references.bib"
 README = Path("README.md")

@@ -17,7 +17,7 @@ from icl.core.sweep import Sweep
 from icl.evidence import ledger
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan
-from icl.report.wording import rendered
+from icl.report.formatting import rendered
 
 STEPS = 20  # at the smoke scale, unless the model's smoke training has fewer
 LAST = Path(".cache/new.json")

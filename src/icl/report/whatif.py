@@ -17,7 +17,7 @@ from icl.core.lazy import Axes, Picture
 from icl.core.problem import Problem
 from icl.drawing import compared as drawn
 from icl.drawing import plotting
-from icl.drawing.house import GREY
+from icl.drawing.own_style import GREY
 from icl.drawing.saving import save_picture
 from icl.evidence.judging import LEAST_SEEDS
 from icl.evidence.significance import EXACT

@@ -8,7 +8,7 @@ import numpy as np
 
 from icl.core.lazy import torch
 from icl.core.streams import stream
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, curves, facts, join, plotting
 from icl.models import linear_attention_theory as theory
 from icl.papers.ahn2023 import linear_attention as model
@@ -126,22 +126,24 @@ def draw(table: Table) -> Picture:
     kinds = {"trained": r"$-v\,Q_{11}$", "equation 2": r"$\Gamma^{-1}$"}
     rows = [[*(f"{case} {kind}" for kind in kinds), "distance"] for case in CASES]
     title = "The trained step of one layer beside the minimiser of equation 2"
-    picture, axes = house.mosaic(rows, (800, 430), title)
+    picture, axes = own_style.mosaic(rows, (800, 430), title)
     for row, case in zip(rows, CASES, strict=True):
         titles = {
             panel: f"{kind}, {case}" for panel, kind in zip(row[:2], kinds.values(), strict=True)
         }
-        house.signed_maps(axes, {panel: table.matrix(panel, "entry") for panel in titles}, titles)
+        own_style.signed_maps(
+            axes, {panel: table.matrix(panel, "entry") for panel in titles}, titles
+        )
     labels = {"isotropic": "isotropic", "skewed": "skewed", "skewed weighted": "skewed,\nweighted"}
     plotting.curves(
         axes["distance"],
         table,
-        house.styles(labels),
+        own_style.styles(labels),
         "distance",
         band=plotting.deviation,
-        **house.LINE,
+        **own_style.LINE,
     )
-    house.over_training(axes["distance"], r"Distance to $\Gamma^{-1}$")
+    own_style.over_training(axes["distance"], r"Distance to $\Gamma^{-1}$")
     return picture
 
 

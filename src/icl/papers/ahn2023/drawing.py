@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import Axes, Table
 
 
@@ -20,4 +20,4 @@ def weight_maps(axes_of: Mapping[str, Axes], table: Table, titles: Mapping[str, 
         for p, matrix in found.items()
     }
     scaled = {panel: matrix / abs(matrix).max() for panel, matrix in found.items()}
-    house.signed_maps(axes_of, scaled, words, "Entry / largest", 1.0)
+    own_style.signed_maps(axes_of, scaled, words, "Entry / largest", 1.0)

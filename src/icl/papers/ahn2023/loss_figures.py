@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from icl.core.lazy import torch
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import (
     Axes,
     Figure,
@@ -161,11 +161,11 @@ def draw_layers(table: Table) -> Picture:
         "sparse": "transformer, $P=0$",
         "relaxed": "transformer",
     }
-    picture, panels = house.panels(
+    picture, panels = own_style.panels(
         ["depth"], 1, "Test loss of $L$ layers and of $L$ steps", (560, 400)
     )
-    axes, styles = panels["depth"], house.styles(labels)
-    plotting.curves(axes, table, styles, "log loss", band=plotting.pale, **house.LINE)
+    axes, styles = panels["depth"], own_style.styles(labels)
+    plotting.curves(axes, table, styles, "log loss", band=plotting.pale, **own_style.LINE)
     published_variants(axes, table, styles[:2], "log loss")
     least = [
         style._replace(series=f"oracle {style.series}", marker="x", line="none")
@@ -178,8 +178,8 @@ def draw_layers(table: Table) -> Picture:
         f"crosses: least loss"
     )
     axes.set_xticks(DEPTHS)
-    house.axis_labels(axes, "Layers or steps $L$", "log(test loss)", note)
-    house.name_curves(axes, labels)
+    own_style.axis_labels(axes, "Layers or steps $L$", "log(test loss)", note)
+    own_style.name_curves(axes, labels)
     return picture
 
 
@@ -233,20 +233,20 @@ def measure_length(runs: Trained, scale: str) -> Rows:
 @plotting.under_defaults
 def draw_length(table: Table) -> Picture:
     """One panel with a logarithmic axis, below which least squares ends."""
-    picture, panels = house.panels(
+    picture, panels = own_style.panels(
         ["length"], 1, "Test loss of three layers and of three steps", (560, 400)
     )
-    axes, styles = panels["length"], house.styles(LABELS)
-    plotting.curves(axes, table, styles, "loss", band=plotting.pale, **house.LINE)
+    axes, styles = panels["length"], own_style.styles(LABELS)
+    plotting.curves(axes, table, styles, "loss", band=plotting.pale, **own_style.LINE)
     published_variants(
         axes, table, [style for style in styles if style.series != "transformer"], "loss"
     )
     failed = table.points("length", "transformer", "failed")["value"]
     note = f"{failed.sum():.0f} of {len(failed)} trainings end above preconditioned descent"
     axes.set(yscale="log", ylim=(5e-3, 6), xticks=range(2, 21, 2))
-    house.axis_labels(axes, "Examples $n$", "Test loss", note)
+    own_style.axis_labels(axes, "Examples $n$", "Test loss", note)
     plotting.edge_arrows(axes)
-    house.name_curves(axes, LABELS)
+    own_style.name_curves(axes, LABELS)
     return picture
 
 

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from icl.core.lazy import Tensor
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, facts, join, plotting, rows
 from icl.papers.ahn2023 import linear_attention as model
 from icl.papers.ahn2023 import structured_stacks, trainings
@@ -27,7 +27,7 @@ from icl.papers.ahn2023.evaluation import (
 BLOCKS = ("B0", "B1", "A0", "A1", "A2")
 LABELS = {name: f"${name[0]}_{name[1]}$" for name in BLOCKS}
 SQUARES = {f"{name} square": label.strip("$") for name, label in LABELS.items()}
-LOSS = house.styles({"loss": ""})
+LOSS = own_style.styles({"loss": ""})
 SETTING = r"$\Sigma=I$, $P$ free"
 SPARSE = {depth: f"ahn_sparse_{depth}" for depth in (1, 2, 3)}
 METHODS = {"ahn_rotation_adam": "Adam", "ahn_rotation_lbfgs": "L-BFGS"}
@@ -152,7 +152,7 @@ def draw_structure(table: Table) -> Picture:
         "Three layers after training, "
         "and the distance of their matrices from a multiple of the identity"
     )
-    picture, axes = house.mosaic(
+    picture, axes = own_style.mosaic(
         [list(SQUARES), ["free", "P = 0", "loss"]], (1000, 460), title, (0.8, 1)
     )
     weight_maps(axes, table, SQUARES)
@@ -161,7 +161,7 @@ def draw_structure(table: Table) -> Picture:
         "P = 0": ({f"S{i}": f"$A_{i}$" for i in range(3)}, r"$\Sigma$ skewed, $P=0$"),
     }
     for panel, (names, setting) in below.items():
-        for style in house.styles(names):
+        for style in own_style.styles(names):
             plotting.curves(
                 axes[panel],
                 table,
@@ -171,9 +171,9 @@ def draw_structure(table: Table) -> Picture:
                 panel=style.series,
                 linewidth=1.5,
             )
-        house.over_training(axes[panel], "Distance", setting)
-    plotting.curves(axes["loss"], table, LOSS, "loss", band=plotting.deviation, **house.LINE)
-    house.over_training(axes["loss"], "Test loss", SETTING)
+        own_style.over_training(axes[panel], "Distance", setting)
+    plotting.curves(axes["loss"], table, LOSS, "loss", band=plotting.deviation, **own_style.LINE)
+    own_style.over_training(axes["loss"], "Test loss", SETTING)
     return picture
 
 
@@ -208,21 +208,21 @@ def draw_rotation(table: Table) -> Picture:
         "Matrices of three layers under a skewed covariance, "
         "and their distance from a multiple of the identity"
     )
-    picture, axes = house.mosaic(
+    picture, axes = own_style.mosaic(
         [list(SQUARES), ["Adam A", "L-BFGS A", "loss"]], (1000, 430), title, (0.45, 1)
     )
     weight_maps(axes, table, SQUARES)
     axes["L-BFGS A"].sharey(axes["Adam A"])
     # Five bands overlap.
     band, failures = partial(plotting.pale, alpha=0.1), []
-    for method in house.styles({name: name for name in METHODS.values()}):
+    for method in own_style.styles({name: name for name in METHODS.values()}):
         distance, loss = axes[f"{method.series} A"], f"{method.series} loss"
-        for style in house.styles(LABELS):
+        for style in own_style.styles(LABELS):
             panel = f"{method.series} {style.series[0]}"
             plotting.curves(
                 distance, table, [style], "distance", band=band, panel=panel, linewidth=1.5
             )
-        house.over_training(distance, "Distance", method.label)
+        own_style.over_training(distance, "Distance", method.label)
         # The methods take different numbers of iterations.
         losses, failed = (
             table.curve(loss, "loss", "loss"),
@@ -230,12 +230,12 @@ def draw_rotation(table: Table) -> Picture:
         )
         losses = losses.assign(x=losses["x"] / losses["x"].max())
         plotting.pale(axes["loss"], method, losses)
-        plotting.curve(axes["loss"], method, losses["x"], losses["value"], **house.LINE)
+        plotting.curve(axes["loss"], method, losses["x"], losses["value"], **own_style.LINE)
         failures.append(f"{method.label} {failed.sum():.0f}")
-    house.over_training(
+    own_style.over_training(
         axes["loss"], "Test loss", f"failed of {len(failed)}: {', '.join(failures)}"
     )
-    axes["loss"].set_xlabel("Share of the training", fontsize=house.FONT)
+    axes["loss"].set_xlabel("Share of the training", fontsize=own_style.FONT)
     return picture
 
 

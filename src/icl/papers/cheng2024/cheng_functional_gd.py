@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from icl.core.lazy import torch
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import (
     Axes,
     Figure,
@@ -195,7 +195,7 @@ def draw(table: Table) -> Picture:
         "One layer of kernel attention beside functional gradient descent "
         "(a to c, pale: trained by Adam)"
     )
-    picture, axes_of = house.panels(list(AXES), 2, title, (440, 260))
+    picture, axes_of = own_style.panels(list(AXES), 2, title, (440, 260))
     for panel, observable in SHOWN.items():
         curves_and_pale(
             axes_of[panel],
@@ -205,7 +205,7 @@ def draw(table: Table) -> Picture:
             " normalised",
             " adam",
         )
-    for style in house.styles({f"{kernel} best step": "" for kernel in KERNELS}):
+    for style in own_style.styles({f"{kernel} best step": "" for kernel in KERNELS}):
         least = table.curve("loss", style.series, "log loss").iloc[-1]
         axes_of["loss"].plot(
             least["x"], least["value"], "s", color=style.colour, clip_on=False, gid=style.series
@@ -217,9 +217,9 @@ def draw(table: Table) -> Picture:
         first, last = axes.dataLim.intervalx
         # The squares at the end of the first panel need room beside the labels.
         axes.set_xlim(first, last + 0.03 * (panel == "loss"))
-        house.axis_labels(axes, *AXES[panel])
+        own_style.axis_labels(axes, *AXES[panel])
         plotting.edge_arrows(axes)
-        house.name_curves(axes)
+        own_style.name_curves(axes)
     return picture
 
 
@@ -227,7 +227,7 @@ def curves_and_pale(
     axes: Axes, table: Table, labels: Mapping[str, str], observable: str, kind: str, pale: str
 ) -> None:
     """Draw the series of two kinds, the second one pale, without labels."""
-    for style in house.styles(labels):
+    for style in own_style.styles(labels):
         variant = style._replace(series=f"{style.series}{pale}", label="")
         plotting.curves(axes, table, [variant], observable, linewidth=1, alpha=0.5)
         plotting.curves(
@@ -236,7 +236,7 @@ def curves_and_pale(
             [style._replace(series=f"{style.series}{kind}")],
             observable,
             band=plotting.pale,
-            **house.LINE,
+            **own_style.LINE,
         )
 
 

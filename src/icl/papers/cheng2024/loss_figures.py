@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import (
     Axes,
     Figure,
@@ -213,11 +213,11 @@ def not_converged(finished: Losses, oracle: Losses, settings: Iterable[Setting])
     )
 
 
-STYLES = house.styles(dict(zip(KERNELS, KERNELS, strict=True)), markers=True)
+STYLES = own_style.styles(dict(zip(KERNELS, KERNELS, strict=True)), markers=True)
 ORACLES = [style._replace(series=f"{style.series} oracle", marker="") for style in STYLES]
 BAYES = Style("bayes", "Bayes", "k", line="-")
 JITTERED = Style("jittered bayes", "floor of the code's jitter", "0.45", line=":")
-STYLES_OF_HEADS = house.styles(
+STYLES_OF_HEADS = own_style.styles(
     {"linear": "linear", "exp": "exp", "linear_exp": "two heads"}, markers=True
 )
 TITLES = {
@@ -240,7 +240,7 @@ LIMITS = dict.fromkeys(("half_exp", "half_exp, L = 3", "half_exp, n = 14"), (-2.
 def draw_kernels(table: Table) -> Picture:
     """Draw nine panels: one column per label kernel, rows over context length and over depth."""
     title = "Test loss of four attention kernels (columns: the kernel of the labels)"
-    picture, axes_of = house.panels(list(OF_KERNELS), 3, title, (330, 260))
+    picture, axes_of = own_style.panels(list(OF_KERNELS), 3, title, (330, 260))
     for panel, axes in axes_of.items():
         law, fixed = panel.split(", ")
         plotting.curves(
@@ -264,7 +264,7 @@ def draw_kernels(table: Table) -> Picture:
         f"untrained; {numbers['behind']:.0f} ended more than {BEHIND} above the scalar oracle in "
         f"log loss"
     )
-    house.legend(picture, [*STYLES, BAYES, JITTERED], title=f"Pale: scalar oracle. {counted}")
+    own_style.legend(picture, [*STYLES, BAYES, JITTERED], title=f"Pale: scalar oracle. {counted}")
     return picture
 
 
@@ -272,7 +272,7 @@ def draw_kernels(table: Table) -> Picture:
 def draw_heads(table: Table) -> Picture:
     """Draw one panel for each kernel of the labels."""
     title = "Test loss of one head and of two over depth (columns: the kernel of the labels)"
-    picture, axes_of = house.panels(list(OF_HEADS), 3, title, (330, 290))
+    picture, axes_of = own_style.panels(list(OF_HEADS), 3, title, (330, 290))
     # The other two Bayes lines are far below every curve.
     plotting.curves(axes_of["half_exp"], table, [BAYES], "log loss", linewidth=1.5)
     for law, axes in axes_of.items():
@@ -286,14 +286,14 @@ def draw_heads(table: Table) -> Picture:
             linewidth=1.5,
         )
         frame(axes, law, "Layer depth", DEPTHS, f"labels {TITLES[law]}, $n=14$")
-    house.legend(picture, [*STYLES_OF_HEADS, BAYES])
+    own_style.legend(picture, [*STYLES_OF_HEADS, BAYES])
     return picture
 
 
 def frame(axes: Axes, panel: str, x: str, ticks: Sequence[int], words: str) -> None:
     """Set the labels of a panel, its ticks in x and its limits in y."""
     axes.set(xticks=ticks, ylim=LIMITS.get(panel))
-    house.axis_labels(axes, x, "log(test loss)", words)
+    own_style.axis_labels(axes, x, "log(test loss)", words)
     plotting.edge_arrows(axes)
 
 

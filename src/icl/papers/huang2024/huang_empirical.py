@@ -8,7 +8,7 @@ import numpy as np
 
 from icl.core.lazy import Tensor, torch
 from icl.core.table import curves, facts
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import (
     POINT,
     Axis,
@@ -115,7 +115,7 @@ def time_ratio(steps: np.ndarray, error: np.ndarray) -> float:
     return np.fmin.reduce(times) / evaluation.crossing(steps, first, DOMINANT)
 
 
-STYLES = house.styles({"v_1": "dominant feature", "v_k": "mean of the rare features"})
+STYLES = own_style.styles({"v_1": "dominant feature", "v_k": "mean of the rare features"})
 # Quantiles of the single features that bound the grey bands.
 SPREAD = (0.05, 0.25, 0.75, 0.95)
 
@@ -126,7 +126,7 @@ def draw(table: Table) -> Picture:
     logarithmic time.
     """
     title = "Training on 300 fixed prompts: errors on fresh prompts and on these"
-    picture, panels = house.panels(["population", "training"], 2, title, (380, 310))
+    picture, panels = own_style.panels(["population", "training"], 2, title, (380, 310))
     left, right = panels.values()
     # Step 0 has no place on the logarithmic axis.
     started = replace(
@@ -147,16 +147,16 @@ def draw(table: Table) -> Picture:
             STYLES,
             "prediction error",
             band=plotting.pale if axes is right else None,
-            **house.LINE,
+            **own_style.LINE,
         )
         x = Axis("GD iteration", (max(1.0, last / 250), last), log=True)
-        plotting.frame(axes, x, Axis(name, (0, 1.1)), house.FONT)
+        plotting.frame(axes, x, Axis(name, (0, 1.1)), own_style.FONT)
     for style in STYLES:
         line = table.curve("population", style.series, "exact error")
         left.plot(line["x"], line["value"], ":k", linewidth=1.2)
     left.plot([], [], ":k", linewidth=1.2, label="exact gradient")
     for axes in panels.values():
-        axes.legend(loc="upper right", **house.LEGEND)
+        axes.legend(loc="upper right", **own_style.LEGEND)
     return picture
 
 

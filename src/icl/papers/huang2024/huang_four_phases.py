@@ -3,7 +3,7 @@
 import numpy as np
 
 from icl.core.lazy import Axes
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.evidence.intervals import log_slope
 from icl.figure import (
     Axis,
@@ -170,7 +170,7 @@ def draw(table: Table) -> Picture:
         "(dotted vertical: the leading influence switches)"
     )
     names = [[f"{kind} {size}" for size in DRAWN] for kind in PANELS]
-    picture, panels = house.mosaic(names, (870, 640), title, HEIGHTS)
+    picture, panels = own_style.mosaic(names, (870, 640), title, HEIGHTS)
     for panel, axes in panels.items():
         kind, size = panel.split()
         draw_panel(axes, table, kind, f"weights {size}")
@@ -185,20 +185,21 @@ def draw_panel(axes: Axes, table: Table, kind: str, source: str) -> None:
     observable, labels, y = PANELS[kind]
     t_1, t_switch, t_2, t_3 = table.matrix(source, "boundary")[:, 0]
     last = float(table.curve(source, "A_k", "weight")["x"].max())
-    plotting.curves(axes, table, house.styles(labels), observable, **house.LINE)
+    plotting.curves(axes, table, own_style.styles(labels), observable, **own_style.LINE)
     names = ("I", "II", "III", "IV") if kind == "weights" else [""] * 4
-    plotting.shade(axes, [0.0, t_1, t_2, t_3, last], names, font=house.FONT)
+    plotting.shade(axes, [0.0, t_1, t_2, t_3, last], names, font=own_style.FONT)
     axes.axvline(t_switch, ymax=0.91, color="k", linestyle=":", linewidth=1)
     if kind == "weights":
         features, rate = (table.matrix(source, name).item() for name in ("features", "rate"))
         height = np.log(max(features, 3.0))
         axes.axhline(height, color="0.4", linewidth=0.8)
-        axes.text(0.01 * last, height, r"$\log K$", fontsize=house.FONT, va="bottom")
+        axes.text(0.01 * last, height, r"$\log K$", fontsize=own_style.FONT, va="bottom")
         axes.set_title(
-            f"$K={features:.0f}$, $N={20 * features:.0f}$, $\\eta={rate:g}$", fontsize=house.FONT
+            f"$K={features:.0f}$, $N={20 * features:.0f}$, $\\eta={rate:g}$",
+            fontsize=own_style.FONT,
         )
-    plotting.frame(axes, Axis("GD iteration", (0, last)), y, house.FONT)
-    house.name_curves(axes)
+    plotting.frame(axes, Axis("GD iteration", (0, last)), y, own_style.FONT)
+    own_style.name_curves(axes)
 
 
 FIGURES = (Figure("huang_four_phases", sweeps, measure, draw),)

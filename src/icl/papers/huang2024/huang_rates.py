@@ -6,7 +6,7 @@ import numpy as np
 
 from icl.core.streams import stream
 from icl.core.table import curves, facts
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.evidence.intervals import log_slope
 from icl.figure import (
     Axis,
@@ -178,20 +178,20 @@ def draw(table: Table) -> Picture:
     side.
     """
     title = "Times of the stages over the number of features and the target error"
-    picture, panels = house.panels(list(PANELS), 3, title, (330, 280))
+    picture, panels = own_style.panels(list(PANELS), 3, title, (330, 280))
     for name, axes in panels.items():
         observable, labels, x, y = PANELS[name]
         plotting.curves(
             axes,
             table,
-            house.styles(labels, markers=True),
+            own_style.styles(labels, markers=True),
             observable,
             band=plotting.pale,
             markersize=5,
             linewidth=1.5,
         )
-        plotting.frame(axes, x, y, font=house.FONT)
-        house.name_curves(axes)
+        plotting.frame(axes, x, y, font=own_style.FONT)
+        own_style.name_curves(axes)
     panels["features"].minorticks_off()
     panels["fresh"].axhline(1, color="0.5", linestyle="--", linewidth=1, zorder=1)
     return picture

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from icl.core.lazy import Axes
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import (
     Axis,
     Figure,
@@ -74,10 +74,10 @@ TIMES = {"linear": "linear time", "log": "logarithmic time"}
 def draw_stages(table: Table) -> Picture:
     """Both curves on linear and on logarithmic time; dots where an error reaches 0.05."""
     title = "Two stages: the dominant feature is learnt first, the others later"
-    picture, panels = house.panels(list(TIMES), 2, title, (370, 290))
+    picture, panels = own_style.panels(list(TIMES), 2, title, (370, 290))
     y = Axis("Prediction error", (0, 0.65), [tenth / 10 for tenth in range(7)])
     for panel, axes in panels.items():
-        for style in house.styles(ERRORS, markers=True):
+        for style in own_style.styles(ERRORS, markers=True):
             plotting.curves(axes, table, [style], "prediction error", marker="", linewidth=1.5)
             dot = table.curve(panel, style.series, "reached")
             look: dict[str, Any] = {"color": style.colour, "markersize": 6, "linestyle": "none"}
@@ -87,8 +87,8 @@ def draw_stages(table: Table) -> Picture:
         axes.axhline(REACHED, color="0.5", linewidth=0.8)
         last = max(1.0, float(table.curve(panel, "v_k", "prediction error")["x"].max()))
         limits = (1, last) if panel == "log" else (-0.02 * last, last)
-        plotting.frame(axes, Axis("GD iteration", limits, log=panel == "log"), y, house.FONT)
-        axes.set_title(TIMES[panel], fontsize=house.FONT)
+        plotting.frame(axes, Axis("GD iteration", limits, log=panel == "log"), y, own_style.FONT)
+        axes.set_title(TIMES[panel], fontsize=own_style.FONT)
     place = panels["linear"].get_yaxis_transform()
     panels["linear"].text(
         0.99,
@@ -96,9 +96,9 @@ def draw_stages(table: Table) -> Picture:
         f"mark: {REACHED} reached",
         ha="right",
         transform=place,
-        fontsize=house.FONT,
+        fontsize=own_style.FONT,
     )
-    panels["linear"].legend(loc="upper right", **house.LEGEND)
+    panels["linear"].legend(loc="upper right", **own_style.LEGEND)
     return picture
 
 
@@ -176,7 +176,7 @@ def measure_heatmap(runs: Trained, scale: str) -> Rows:
     return join([*parts, facts(None, bounded)])
 
 
-SCORES = house.styles(
+SCORES = own_style.styles(
     {
         "imbalanced v_1 to v_1": r"$v_1$ to $v_1$, imbalanced",
         "imbalanced v_k to v_1": r"$v_k$ to $v_1$, imbalanced",

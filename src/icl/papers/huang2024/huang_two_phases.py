@@ -3,7 +3,7 @@
 import numpy as np
 
 from icl.core.table import curves, facts
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.evidence.intervals import log_slope
 from icl.figure import (
     Axis,
@@ -110,25 +110,25 @@ def draw(table: Table) -> Picture:
     side.
     """
     title = "Two phases when all features are equally likely"
-    picture, panels = house.panels(list(PANELS), 3, title, (300, 270))
+    picture, panels = own_style.panels(list(PANELS), 3, title, (300, 270))
     features, end = (table.matrix("weights", name).item() for name in ("features", "boundary"))
     last, height = (
         float(table.curve("errors", "L_k", "prediction error")["x"].max()),
         np.log(max(features, 3.0)),
     )
     panels["weights"].axhline(height, color="k", linestyle=":", linewidth=1)
-    panels["weights"].text(0.02 * last, height, r"$\log K$", fontsize=house.FONT, va="bottom")
+    panels["weights"].text(0.02 * last, height, r"$\log K$", fontsize=own_style.FONT, va="bottom")
     for name, axes in panels.items():
         observable, labels, y = PANELS[name]
         look = {"markersize": 5} if name == "times" else {"marker": ""}
         plotting.curves(
-            axes, table, house.styles(labels, markers=True), observable, linewidth=1.5, **look
+            axes, table, own_style.styles(labels, markers=True), observable, linewidth=1.5, **look
         )
         if name != "times":
-            plotting.shade(axes, [0.0, end, last], ("I", "II"), font=house.FONT)
+            plotting.shade(axes, [0.0, end, last], ("I", "II"), font=own_style.FONT)
         x = evaluation.K_AXIS if name == "times" else Axis("GD iteration", (0, last))
-        plotting.frame(axes, x, y, font=house.FONT)
-        house.name_curves(axes)
+        plotting.frame(axes, x, y, font=own_style.FONT)
+        own_style.name_curves(axes)
     panels["times"].minorticks_off()
     return picture
 

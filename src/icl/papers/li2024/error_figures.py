@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from icl.core.table import ERROR
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.evidence.errors import mean_error
 from icl.evidence.intervals import kendall, least_length
 from icl.figure import (
@@ -235,23 +235,25 @@ def _wrong_and_hinge(runs: Runs, prompts: EvaluationPrompts) -> tuple[np.ndarray
     return evaluation.wrong(logits, prompts), evaluation.hinge(logits[-1], prompts)
 
 
-IN_DOMAIN = house.styles({name: rf"$\alpha'={value}$" for name, value in FRACTIONS.items()})
-OUT_OF_DOMAIN = house.styles({name: f"${name}$" for name in SUMS})
+IN_DOMAIN = own_style.styles({name: rf"$\alpha'={value}$" for name, value in FRACTIONS.items()})
+OUT_OF_DOMAIN = own_style.styles({name: f"${name}$" for name in SUMS})
 
 
 @plotting.under_defaults
 def draw_generalisation(table: Table) -> Picture:
     """Two panels of error against context length; zeros are drawn as "none"."""
     title = "Error on unseen tasks (a) and on out-of-domain patterns (b)"
-    figure, panels = house.panels(("in domain", "out of domain"), 2, title, (360, 270))
-    none = house.below(table.curves.loc[table.curves["panel"] != "", "value"])
+    figure, panels = own_style.panels(("in domain", "out of domain"), 2, title, (360, 270))
+    none = own_style.below(table.curves.loc[table.curves["panel"] != "", "value"])
     for (panel, axes), styles in zip(panels.items(), (IN_DOMAIN, OUT_OF_DOMAIN), strict=True):
-        plotting.curves(axes, table, styles, ERROR, none=none, band=plotting.pale, **house.LINE)
+        plotting.curves(axes, table, styles, ERROR, none=none, band=plotting.pale, **own_style.LINE)
         axes.set(yscale="log", ylim=(none, 1), xlim=(0, 20), xticks=range(0, 21, 4))
         plotting.none_tick(axes, none)
-        house.axis_labels(axes, "Context length", "Classification error", panel.capitalize())
-    house.name_curves(panels["in domain"])
-    house.name_curves(panels["out of domain"], {OUT_OF_DOMAIN[0].series: "five $S_1$,\n0.5 to 1.3"})
+        own_style.axis_labels(axes, "Context length", "Classification error", panel.capitalize())
+    own_style.name_curves(panels["in domain"])
+    own_style.name_curves(
+        panels["out of domain"], {OUT_OF_DOMAIN[0].series: "five $S_1$,\n0.5 to 1.3"}
+    )
     return figure
 
 

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import (
     Axes,
     Figure,
@@ -85,17 +85,19 @@ def draw(table: Table) -> Picture:
 
     names = sorted({panel for panel in table.curves["panel"] if panel.startswith("layer")})
     title = "Attention of one run between the columns of a prompt; frames hold equal patterns"
-    figure, panels = house.panels(names, len(names), title, (270, 270))
+    figure, panels = own_style.panels(names, len(names), title, (270, 270))
     for name, axes in panels.items():
         patterns = table.matrix("prompt", "pattern")[0].astype(int)
         order = np.argsort(patterns, kind="stable")
         scale = {"norm": PowerNorm(0.5, 0, 1), "vmin": None, "vmax": None}
-        mesh = house.share_map(
+        mesh = own_style.share_map(
             axes, table.matrix(name, "attention weight")[np.ix_(order, order)], **scale
         )
         _frames(axes, patterns)
-        house.axis_labels(axes, "", "", name.capitalize())
-    house.common_labels(figure, "Pattern of the attended column", "Pattern of the asking column")
+        own_style.axis_labels(axes, "", "", name.capitalize())
+    own_style.common_labels(
+        figure, "Pattern of the attended column", "Pattern of the asking column"
+    )
     figure.colorbar(mesh, ax=axes, label="Attention", ticks=(0, 0.05, 0.2, 0.5, 1), shrink=0.8)
     return figure
 
@@ -112,7 +114,7 @@ def _frames(axes: Axes, patterns: np.ndarray) -> None:
         place = (end - count, end - count)
         axes.add_patch(
             Rectangle(
-                place, count, count, fill=False, edgecolor=house.LOOKS[1][0], gid="same pattern"
+                place, count, count, fill=False, edgecolor=own_style.CYCLE[1][0], gid="same pattern"
             )
         )
     names = [f"{pattern + 1}{'?' if pattern == patterns[-1] else ''}" for pattern in found]

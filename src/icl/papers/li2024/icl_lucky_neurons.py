@@ -4,7 +4,7 @@ page 50).
 
 import numpy as np
 
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, facts, join, plotting, rows
 from icl.models.optimisers import Params
 from icl.papers.li2024 import evaluation, trainings
@@ -66,16 +66,16 @@ def _by_activity_at_the_start(trained: Runs, prompts: EvaluationPrompts) -> Rows
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Means over runs with their bands."""
-    figure, panels = house.panels(
+    figure, panels = own_style.panels(
         ["main"], 1, "Lucky neurons over training, with each optimiser", (400, 270)
     )
-    styles = house.styles({"SGD": "SGD", "Adam": "Adam"})
+    styles = own_style.styles({"SGD": "SGD", "Adam": "Adam"})
     plotting.curves(
-        panels["main"], table, styles, "share of neurons", band=plotting.pale, **house.LINE
+        panels["main"], table, styles, "share of neurons", band=plotting.pale, **own_style.LINE
     )
     panels["main"].set(xlim=(0, trainings.EPOCHS[-1]), ylim=(0, 1))
-    house.name_curves(panels["main"])
-    house.axis_labels(panels["main"], "Epoch", "Fraction of lucky neurons")
+    own_style.name_curves(panels["main"])
+    own_style.axis_labels(panels["main"], "Epoch", "Fraction of lucky neurons")
     return figure
 
 

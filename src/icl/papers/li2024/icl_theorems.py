@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import (
     Figure,
     Picture,
@@ -139,7 +139,7 @@ def attended_context(params: Params, prompts: EvaluationPrompts) -> dict[str, np
     }
 
 
-METHODS = house.styles({method: method for method in trainings.METHODS}, markers=True)
+METHODS = own_style.styles({method: method for method in trainings.METHODS}, markers=True)
 
 
 @plotting.under_defaults
@@ -148,17 +148,17 @@ def draw(table: Table) -> Picture:
     zeros as "none".
     """
     title = "Quantities of the theorems at the end of training, one dot per run"
-    figure, panels = house.panels(list(DRAWN), 4, title, (195, 205))
+    figure, panels = own_style.panels(list(DRAWN), 4, title, (195, 205))
     for observable, axes in panels.items():
         heading, label = DRAWN[observable]
         points = [
             table.points(observable, style.series, observable).assign(x=x)
             for x, style in enumerate(METHODS)
         ]
-        none = house.below(join(points)["value"]) if label == LOGARITHMIC else None
+        none = own_style.below(join(points)["value"]) if label == LOGARITHMIC else None
         for of_method, style in zip(points, METHODS, strict=True):
-            house.dots(axes, of_method, style, none)
-        house.axis_labels(axes, "", label, heading)
+            own_style.dots(axes, of_method, style, none)
+        own_style.axis_labels(axes, "", label, heading)
         axes.set(xlim=(-0.5, 1.5), xticks=(0, 1), xticklabels=[style.label for style in METHODS])
         if none:
             axes.set(yscale="log", ylim=(none, 1))
@@ -167,7 +167,7 @@ def draw(table: Table) -> Picture:
             low, high = axes.get_ylim()
             axes.set_ylim(min(low, 0), max(high, 1.05 if label == "Fraction" else 0.1))
     words = [f"{words}: {_zeros(table, observable)}" for observable, words in IN_WORDS.items()]
-    house.common_labels(figure, x="\n".join(["Trained by", "", *words]))
+    own_style.common_labels(figure, x="\n".join(["Trained by", "", *words]))
     return figure
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from icl.core.streams import stream
 from icl.core.table import ERROR
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import (
     Axis,
     Figure,
@@ -318,19 +318,19 @@ def measure_large(runs: Trained, scale: str) -> Rows:
 @plotting.under_defaults
 def draw_large(table: Table) -> Picture:
     """Hinge loss on the left, with our bound for theorem 3, and error on the right."""
-    figure, panels = house.panels(
+    figure, panels = own_style.panels(
         (HINGE, ERROR), 2, "Loss and error without a fraction of the large neurons", (330, 250)
     )
     orders = ("largest first", "at random", "smallest first")
     for name, axes in panels.items():
-        styles = house.styles({order: order for order in orders}, markers=True)
-        plotting.curves(axes, table, styles, name, band=plotting.pale, **house.LINE)
+        styles = own_style.styles({order: order for order in orders}, markers=True)
+        plotting.curves(axes, table, styles, name, band=plotting.pale, **own_style.LINE)
         axes.set(xlim=(0, 0.9), ylim=(0, None))
-        house.axis_labels(axes, "Removed fraction $R$", name.capitalize())
+        own_style.axis_labels(axes, "Removed fraction $R$", name.capitalize())
     bound = Style("bound", f"${SLOPE:g}\\,R$", "0.3", line="--")
     plotting.curves(panels[HINGE], table, [bound], HINGE, linewidth=1.2)
     for axes in panels.values():
-        house.name_curves(axes)
+        own_style.name_curves(axes)
     return figure
 
 

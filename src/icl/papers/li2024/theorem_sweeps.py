@@ -15,7 +15,7 @@ import numpy as np
 
 from icl.core.runs import single
 from icl.core.table import ERROR
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.evidence.intervals import first_step_below, log_slope
 from icl.figure import (
     Figure,
@@ -186,7 +186,7 @@ def measure_conditions(runs: Trained, scale: str) -> Rows:
     return join([*parts, facts(seeds, claimed)])
 
 
-LOSS = house.styles({HINGE: "mean"}, markers=True)[0]
+LOSS = own_style.styles({HINGE: "mean"}, markers=True)[0]
 STATED = {
     "tasks": ((1 / 5, "$M_1$ tasks"), (5**-0.5, "$(M_1-1)^{-1/2}$")),
     "length": ((1 / FRACTION, r"$1/\alpha$"),),
@@ -208,28 +208,28 @@ def draw_conditions(table: Table) -> Picture:
         f"Hinge loss on unseen tasks against each condition of theorem 1; "
         f"top: runs of {runs} with wrong answers"
     )
-    figure, panels = house.panels(list(CONDITIONS), 3, title, (280, 240))
-    none = house.below(table.runs.loc[table.runs["panel"] != "", "value"])
+    figure, panels = own_style.panels(list(CONDITIONS), 3, title, (280, 240))
+    none = own_style.below(table.runs.loc[table.runs["panel"] != "", "value"])
     for name, axes in panels.items():
-        house.log_ticks(axes, x=() if name == "tasks" else CONDITIONS[name].values)
-        house.dots(axes, table.points(name, HINGE, HINGE), LOSS, none)
-        plotting.curves(axes, table, [LOSS], HINGE, none=none, **house.LINE)
+        own_style.log_ticks(axes, x=() if name == "tasks" else CONDITIONS[name].values)
+        own_style.dots(axes, table.points(name, HINGE, HINGE), LOSS, none)
+        plotting.curves(axes, table, [LOSS], HINGE, none=none, **own_style.LINE)
         errors = table.points(name, ERROR, ERROR)
         wrong = (errors["value"] > 0).groupby(errors["x"]).sum()
         for x, count in zip(wrong.index.to_numpy(), wrong, strict=True):
-            look = {"ha": "center", "va": "top", "fontsize": house.FONT, "backgroundcolor": "w"}
+            look = {"ha": "center", "va": "top", "fontsize": own_style.FONT, "backgroundcolor": "w"}
             axes.text(x, 0.99, str(count), look, transform=axes.get_xaxis_transform())
         for place, label in STATED[name]:
-            house.threshold(axes, place, label)
+            own_style.threshold(axes, place, label)
         axes.set(yscale="log", ylim=(none, 50))
         plotting.none_tick(axes, none)
-        house.axis_labels(axes, CONDITIONS[name].label, "")
-    house.common_labels(figure, y="Hinge loss")
+        own_style.axis_labels(axes, CONDITIONS[name].label, "")
+    own_style.common_labels(figure, y="Hinge loss")
     batches = np.array(CONDITIONS["batch"].values)
     panels["batch"].plot(
         batches, 1.5 / np.sqrt(batches), **plotting.GUIDE, label=r"$1.5/\sqrt{B}$", gid="bound"
     )
-    house.name_curves(panels["batch"], {"bound": r"$1.5/\sqrt{B}$"})
+    own_style.name_curves(panels["batch"], {"bound": r"$1.5/\sqrt{B}$"})
     return figure
 
 
@@ -293,7 +293,7 @@ def _irrelevant(along: Mapping[int, Runs], seeds: list[int]) -> Iterator[Rows]:
     yield rows("growth of the rise over eps + M_2^(-1/2)", seeds, multiples[-1] - multiples[0])
 
 
-ONE_RUN = house.styles({RUN: "one run"})[0]
+ONE_RUN = own_style.styles({RUN: "one run"})[0]
 DRAWN = {
     "M_1": ("steps", STEPS, "theorem 1", r"$\propto M_1\sqrt{\log M_1}$"),
     "m": ("share of large neurons", "Share of large neurons", "", ""),
@@ -311,17 +311,19 @@ DRAWN = {
 def draw_sizes(table: Table) -> Picture:
     """One panel per size: runs as dots, the theorem as a dashed line."""
     title = "Training steps, large neurons and pruning as the problem grows"
-    figure, panels = house.panels(list(SIZES), 3, title, (280, 215))
+    figure, panels = own_style.panels(list(SIZES), 3, title, (280, 215))
     for name, axes in panels.items():
         observable, label, theorem, formula = DRAWN[name]
-        house.log_ticks(axes, SIZES[name].values, (80, 100, 120, 150, 200) if name == "M_1" else ())
-        house.dots(axes, table.points(name, RUN, observable), ONE_RUN)
+        own_style.log_ticks(
+            axes, SIZES[name].values, (80, 100, 120, 150, 200) if name == "M_1" else ()
+        )
+        own_style.dots(axes, table.points(name, RUN, observable), ONE_RUN)
         if theorem:
             plotting.curves(
                 axes, table, [Style(theorem, formula, "0.3", line="--")], observable, linewidth=1.2
             )
-            house.name_curves(axes, {theorem: formula})
-        house.axis_labels(axes, SIZES[name].label, label)
+            own_style.name_curves(axes, {theorem: formula})
+        own_style.axis_labels(axes, SIZES[name].label, label)
     panels["m"].set_ylim(0, 1)
     return figure
 
@@ -368,17 +370,17 @@ def measure_rates(runs: Trained, scale: str) -> Rows:
 @plotting.under_defaults
 def draw_rates(table: Table) -> Picture:
     """One dot per seed, and a line with the theorem's exponent through their mean."""
-    figure, panels = house.panels(
+    figure, panels = own_style.panels(
         ["main"], 1, r"Training steps against $\alpha$, one dot per run", (380, 280)
     )
-    house.log_ticks(panels["main"], FRACTIONS, (75, 100, 150, 200, 300))
-    house.dots(panels["main"], table.points("main", RUN, "steps"), ONE_RUN)
+    own_style.log_ticks(panels["main"], FRACTIONS, (75, 100, 150, 200, 300))
+    own_style.dots(panels["main"], table.points("main", RUN, "steps"), ONE_RUN)
     theorem = Style("exponent -2/3", r"$\propto \alpha^{-2/3}$", "0.3", line="--")
     plotting.curves(panels["main"], table, [theorem], "steps", linewidth=1.2)
     panels["main"].set_ylim(60, 400)
     plotting.edge_arrows(panels["main"])
-    house.name_curves(panels["main"], {theorem.series: theorem.label})
-    house.axis_labels(panels["main"], r"Fraction of relevant contexts $\alpha$", STEPS)
+    own_style.name_curves(panels["main"], {theorem.series: theorem.label})
+    own_style.axis_labels(panels["main"], r"Fraction of relevant contexts $\alpha$", STEPS)
     return figure
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from icl.core.config import grid
 from icl.core.lazy import Tensor, torch
-from icl.drawing import house, plotting
+from icl.drawing import own_style, plotting
 from icl.evidence import errors
 from icl.figure import (
     Axis,
@@ -262,15 +262,17 @@ def measure_deep(runs: Trained, scale: str) -> Rows:
 def draw_deep(table: Table) -> Picture:
     """Draw a panel per head, and a column per layer."""
     title = "Attention of the query by pattern (TSR) and step, in each head of three layers"
-    figure, panels = house.panels(list(PANELS.values()), LAYERS, title, (265, 200))
+    figure, panels = own_style.panels(list(PANELS.values()), LAYERS, title, (265, 200))
     for name, axes in panels.items():
-        styles = house.styles({group: group for group in GROUPS})
-        plotting.curves(axes, table, styles, "attention weight", band=plotting.pale, **house.LINE)
+        styles = own_style.styles({group: group for group in GROUPS})
+        plotting.curves(
+            axes, table, styles, "attention weight", band=plotting.pale, **own_style.LINE
+        )
         axes.set(xlim=(0, None), ylim=(0, 1))
-        house.axis_labels(axes, "", "", name.capitalize())
+        own_style.axis_labels(axes, "", "", name.capitalize())
     for head in range(HEADS):
-        house.name_curves(panels[PANELS[LAYERS - 1, head]])
-    house.common_labels(figure, "Iterations", "Attention weight")
+        own_style.name_curves(panels[PANELS[LAYERS - 1, head]])
+    own_style.common_labels(figure, "Iterations", "Attention weight")
     return figure
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from icl.drawing import house, plotting
+from icl.drawing import own_style, plotting
 from icl.evidence.intervals import first_step_below, kendall, least_length, log_slope
 from icl.evidence.significance import mean_interval
 from icl.figure import (
@@ -265,7 +265,7 @@ def growth(x: np.ndarray, y: np.ndarray, over: str, exponent: str) -> dict[str, 
 
 # Picture
 
-EXAMPLES = house.styles({name: rf"$\{name}$ varies" for name in VARIED}, markers=True)
+EXAMPLES = own_style.styles({name: rf"$\{name}$ varies" for name in VARIED}, markers=True)
 FIT, THEOREM = (
     Style("fit", "power law", "0.3", line="-"),
     Style("theorem", "theorem", "0.3", line="--"),
@@ -279,24 +279,24 @@ def draw(table: Table) -> Picture:
     title = (
         "Training steps (a to c) and examples (d): fitted power law (solid) and theorem (dashed)"
     )
-    figure, panels = house.panels(
+    figure, panels = own_style.panels(
         [panel.letter for panel in PANELS] + ["examples"], 2, title, (360, 240)
     )
     for letter, _, values, symbol, _ in PANELS:
         axes = panels[letter]
-        house.log_ticks(axes, values, (20, 50, 100, 200, 400))
-        house.dots(axes, table.points(letter, "steps", "steps"), EXAMPLES[0])
-        house.axis_labels(axes, f"${symbol}$", f"Steps to loss {TARGET:g}")
+        own_style.log_ticks(axes, values, (20, 50, 100, 200, 400))
+        own_style.dots(axes, table.points(letter, "steps", "steps"), EXAMPLES[0])
+        own_style.axis_labels(axes, f"${symbol}$", f"Steps to loss {TARGET:g}")
         axes.set_ylim(20, 600)
         plotting.edge_arrows(axes)
         _lines(axes, table, "steps", symbol, f"exponent of steps in {letter}")
     axes, needed = panels["examples"], r"(\alpha'\tau^f\rho^f)"
-    house.log_ticks(axes, (5, 10, 20, 40), (20, 50, 100))
+    own_style.log_ticks(axes, (5, 10, 20, 40), (20, 50, 100))
     for style in EXAMPLES:
-        house.dots(axes, table.points("examples", style.series, "examples"), style)
-    house.axis_labels(axes, f"${needed}^{{-2}}$", f"Examples to error {ENOUGH:g}")
+        own_style.dots(axes, table.points("examples", style.series, "examples"), style)
+    own_style.axis_labels(axes, f"${needed}^{{-2}}$", f"Examples to error {ENOUGH:g}")
     _lines(axes, table, "examples", needed, "exponent of examples in alpha' tau^f rho^f")
-    house.legend(figure, [style._replace(line="") for style in EXAMPLES])
+    own_style.legend(figure, [style._replace(line="") for style in EXAMPLES])
     return figure
 
 
@@ -305,7 +305,7 @@ def _lines(axes: Axes, table: Table, observable: str, symbol: str, exponent: str
     plotting.curves(axes, table, (FIT, THEOREM), observable, linewidth=1.2)
     fitted, low, high = mean_interval(np.array(list(table.fact(exponent).values())))
     half = f" \\pm {(high - low) / 2:.2f}" if (high - low) / 2 >= HALF_SHOWN else ""
-    house.name_curves(axes, {"fit": f"${symbol}^{{{fitted:.2f}{half}}}$", "theorem": "theorem"})
+    own_style.name_curves(axes, {"fit": f"${symbol}^{{{fitted:.2f}{half}}}$", "theorem": "theorem"})
 
 
 FIGURES = (Figure("cot_rates", sweeps, measure, draw),)

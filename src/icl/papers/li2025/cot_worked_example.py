@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import Figure, Picture, Rows, Table, Trained, curves, facts, join, plotting, single
 from icl.papers.li2025 import trainings
 from icl.papers.li2025.decoding import chain_of_thought, draw_test, single_answer, wrong_answers
@@ -58,7 +58,7 @@ def measure(runs: Trained, scale: str) -> Rows:
     return join([*parts, facts(seeds, found | trainings.conditions(trained))])
 
 
-STYLES = house.styles(
+STYLES = own_style.styles(
     {
         "ICL, start 1": "single answer from 1",
         "ICL, start 2": "single answer from 2",
@@ -72,12 +72,12 @@ TITLES = {"A_1": "$A_1$", "A_2": "$A_2$", "B": "$B = A_1A_2$"}
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Return the three matrices with their entries, and the errors on the right."""
-    figure, panels = house.panels(
+    figure, panels = own_style.panels(
         [*TITLES, "errors"], 4, "The worked example: step matrices and errors", (265, 235)
     )
     for name, title in TITLES.items():
         axes, matrix = panels[name], table.matrix(name, "probability")
-        house.share_map(axes, matrix)
+        own_style.share_map(axes, matrix)
         for (row, column), value in np.ndenumerate(matrix):
             look: dict[str, Any] = {
                 "color": "w" if value > 0.5 else "k",
@@ -87,17 +87,17 @@ def draw(table: Table) -> Picture:
                 column + 0.5,
                 row + 0.5,
                 f"{value:.2f}",
-                fontsize=house.FONT,
+                fontsize=own_style.FONT,
                 ha="center",
                 va="center",
                 **look,
             )
         axes.set(xticks=(0.5, 1.5), xticklabels="12", yticks=(0.5, 1.5), yticklabels="12")
-        house.axis_labels(axes, "to", "from", title)
-    plotting.curves(panels["errors"], table, STYLES, "error", band=plotting.pale, **house.LINE)
+        own_style.axis_labels(axes, "to", "from", title)
+    plotting.curves(panels["errors"], table, STYLES, "error", band=plotting.pale, **own_style.LINE)
     panels["errors"].set(xlim=(0, 100), ylim=(0, 1))
-    house.name_curves(panels["errors"])
-    house.axis_labels(panels["errors"], "Context examples", "Error")
+    own_style.name_curves(panels["errors"])
+    own_style.axis_labels(panels["errors"], "Context examples", "Error")
     return figure
 
 

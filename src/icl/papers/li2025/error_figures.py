@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from icl.core.table import ERROR
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.evidence import errors
 from icl.evidence.intervals import kendall
 from icl.figure import (
@@ -368,16 +368,16 @@ FACTORS = {
 def draw_factors(table: Table) -> Picture:
     """Draw a row of panels, one per varied constant, with bands over groups of queries."""
     title = "Error against the number of examples, for four values of a constant"
-    picture, panels = house.panels(list(FACTORS), 4, title, (235, 235))
+    picture, panels = own_style.panels(list(FACTORS), 4, title, (235, 235))
     for varied, axes in zip(FACTORS.values(), panels.values(), strict=True):
-        styles = house.styles({name: f"{value:.1f}" for name, value in varied.values.items()})
-        plotting.curves(axes, table, styles, ERROR, band=plotting.pale, **house.LINE)
+        styles = own_style.styles({name: f"{value:.1f}" for name, value in varied.values.items()})
+        plotting.curves(axes, table, styles, ERROR, band=plotting.pale, **own_style.LINE)
         axes.set(yscale="log", ylim=(1e-3, 1), xlim=(0, 100))
         plotting.edge_arrows(axes)
         constant, _ = next(iter(varied.values)).split("=")
-        house.axis_labels(axes, "", "", rf"{varied.answer}, by $\{constant}$")
-        house.name_curves(axes)
-    house.common_labels(picture, "Number of examples", "Error")
+        own_style.axis_labels(axes, "", "", rf"{varied.answer}, by $\{constant}$")
+        own_style.name_curves(axes)
+    own_style.common_labels(picture, "Number of examples", "Error")
     return picture
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from icl.core.lazy import Axes
 from icl.core.table import curves, facts
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import (
     Axis,
     Figure,
@@ -41,7 +41,7 @@ ALIGNMENT = {
     "Model diff": ("B", "distance", "#e6ab02"),
     "Model cos": ("B cosine", "cosine", "#66a61e"),
 }
-LINES = [line for *_, line in house.LOOKS[: len(ALIGNMENT)]]
+LINES = [line for *_, line in own_style.CYCLE[: len(ALIGNMENT)]]
 DASHED = LINES[1]
 # Suffixes of series: seeds beyond the published number, and the training on the population.
 FURTHER, EXACT = ", further seeds", ", exact gradient"
@@ -244,7 +244,7 @@ def draw(table: Table) -> Picture:
             ncols=4,
             columnspacing=0.9,
             **place,
-            **(house.LEGEND | {"handlelength": 2}),
+            **(own_style.LEGEND | {"handlelength": 2}),
         )
     return figure
 

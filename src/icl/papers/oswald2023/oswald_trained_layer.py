@@ -9,7 +9,7 @@ import numpy as np
 
 from icl.core.lazy import Axes
 from icl.core.runs import single
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import (
     Axis,
     Figure,
@@ -230,7 +230,7 @@ def measure_weights(runs: Trained, scale: str) -> Rows:
     return join(parts)
 
 
-DISTANCES = house.styles({"keys": PRODUCTS["keys"], "values": PRODUCTS["values"]})
+DISTANCES = own_style.styles({"keys": PRODUCTS["keys"], "values": PRODUCTS["values"]})
 
 
 @plotting.under_defaults
@@ -241,16 +241,18 @@ def draw_weights(table: Table) -> Picture:
     kinds = ("constructed", "trained")
     rows = [[*(f"{kind} {name}" for kind in kinds), "distance"] for name in PRODUCTS]
     title = "Products of the weights of one layer beside von Oswald et al.'s construction"
-    picture, panels = house.mosaic(rows, (820, 460), title)
+    picture, panels = own_style.mosaic(rows, (820, 460), title)
     for label, row in zip(PRODUCTS.values(), rows, strict=True):
         titles = {panel: f"{label}, {kind}" for panel, kind in zip(row[:2], kinds, strict=True)}
-        house.signed_maps(panels, {panel: table.matrix(panel, "entry") for panel in titles}, titles)
+        own_style.signed_maps(
+            panels, {panel: table.matrix(panel, "entry") for panel in titles}, titles
+        )
     axes = panels["distance"]
     for style in DISTANCES:
         for _, run in table.points("distance", style.series, "distance").groupby("seed"):
             axes.plot(run["x"], run["value"], color=style.colour, alpha=0.3, linewidth=0.6)
     plotting.curves(axes, table, DISTANCES, "distance")
-    house.over_training(axes, "Largest difference from the construction")
+    own_style.over_training(axes, "Largest difference from the construction")
     return picture
 
 

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from icl.core.lazy import Tensor, torch
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.evidence.errors import mean_curve
 from icl.figure import (
     Axis,
@@ -239,7 +239,7 @@ def errors_by_series(
 
 GD = Style("GD_exact-1", r"GD$_{exact}$-1", "#d75808")
 # The published lines are solid but for one; dashes tell them apart in grey print.
-_, DASHED, DOTTED, DASHED_AND_DOTTED, *_ = (line for *_, line in house.LOOKS)
+_, DASHED, DOTTED, DASHED_AND_DOTTED, *_ = (line for *_, line in own_style.CYCLE)
 MESA = Style("Mesa", "Mesa", "#be1286", line=DASHED_AND_DOTTED)
 LINEAR = Style("linear-SA", "linear-SA", "#2d964d", line=DOTTED)
 REV_ALG_1 = Style("RevAlg-1", "RevAlg-1", "#7160ab")
@@ -271,7 +271,7 @@ def draw(table: Table, letter: str) -> Picture:
         axes.plot([0, 49], [0, 0], color="k", linestyle=":", linewidth=1, zorder=1)
     plotting.frame(axes, x, y, font=16, ticks=18)
     plotting.edge_arrows(axes)
-    axes.legend(loc="upper right", **house.LEGEND | {"fontsize": 12})
+    axes.legend(loc="upper right", **own_style.LEGEND | {"fontsize": 12})
     axes.spines[["top", "right"]].set_visible(False)
     axes.text(-0.26, 1.0, letter, fontsize=18, fontweight="bold", transform=axes.transAxes)
     return figure

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.evidence.intervals import log_slope
 from icl.figure import (
     Axis,
@@ -117,13 +117,13 @@ STARTS = {name: f"({name.replace(' ', ', ')})" for name in trainings.STARTS}
 def draw(table: Table) -> Picture:
     """Draw curves, distances and noise, side by side."""
     title = "Training on samples beside the exact descent (wide grey line)"
-    picture, panels = house.panels(["ab", "distance", "noise"], 3, title, (330, 280))
+    picture, panels = own_style.panels(["ab", "distance", "noise"], 3, title, (330, 280))
     ab, distance, noise = panels.values()
-    for style in house.styles(STARTS):
-        plotting.curves(ab, table, [style], "ab", band=plotting.pale, **house.LINE)
+    for style in own_style.styles(STARTS):
+        plotting.curves(ab, table, [style], "ab", band=plotting.pale, **own_style.LINE)
         exact = table.curve("ab", style.series, "exact ab")
         ab.plot(exact["x"], exact["value"], color="0.8", linewidth=5, zorder=1)
-    for shift, style in enumerate(house.styles(LAWS, markers=True)):
+    for shift, style in enumerate(own_style.styles(LAWS, markers=True)):
         own = table.points("distance", style.series, "distance")
         look: dict[str, Any] = {
             "markersize": 4,
@@ -134,7 +134,7 @@ def draw(table: Table) -> Picture:
         distance.plot(
             own["x"] + 0.22 * (shift - 1), own["value"], style.marker, color=style.colour, **look
         )
-    blocks = house.styles({"other blocks": "other blocks"}, markers=True)
+    blocks = own_style.styles({"other blocks": "other blocks"}, markers=True)
     plotting.curves(noise, table, blocks, "rms", band=plotting.pale, markersize=5, linestyle="none")
     mean = table.curve("noise", "other blocks", "rms")
     falling = mean["value"].iloc[0] * (mean["x"] / mean["x"].iloc[0]) ** -0.5
@@ -147,14 +147,14 @@ def draw(table: Table) -> Picture:
         [f"{size:.0f}" for size in sizes],
         log=True,
     )
-    plotting.frame(ab, Axis("Epoch", (0, trainings.EPOCHS)), Axis("$ab$", (0, 4)), house.FONT)
+    plotting.frame(ab, Axis("Epoch", (0, trainings.EPOCHS)), Axis("$ab$", (0, 4)), own_style.FONT)
     start = Axis("Start $(a_0, b_0)$", (-0.5, 2.5), range(3), list(STARTS.values()))
-    plotting.frame(distance, start, Axis(largest, log=True), house.FONT)
-    plotting.frame(noise, m, Axis("RMS of the other blocks", log=True), house.FONT)
+    plotting.frame(distance, start, Axis(largest, log=True), own_style.FONT)
+    plotting.frame(noise, m, Axis("RMS of the other blocks", log=True), own_style.FONT)
     noise.set_xticks([], minor=True)
-    house.name_curves(ab)
+    own_style.name_curves(ab)
     for axes in (distance, noise):
-        axes.legend(fontsize=house.FONT, frameon=False, loc="lower left", bbox_to_anchor=(0, 0))
+        axes.legend(fontsize=own_style.FONT, frameon=False, loc="lower left", bbox_to_anchor=(0, 0))
     return picture
 
 

@@ -4,7 +4,7 @@ Proposition 2).
 
 import numpy as np
 
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import (
     Axis,
     Figure,
@@ -115,7 +115,7 @@ def _perturbed(runs: Trained) -> Rows:
     return facts(perturbed.sweep.seeds, claimed)
 
 
-LOOKS = house.styles({f"d = {d}": f"$d={d}$" for d in DIMENSIONS}, markers=True)
+LOOKS = own_style.styles({f"d = {d}": f"$d={d}$" for d in DIMENSIONS}, markers=True)
 OPTIMA = [
     look._replace(series=f"optimum, {look.series}", label=f"Proposition 2, {look.label}", marker="")
     for look in LOOKS
@@ -137,7 +137,7 @@ ASYMPTOTE = Style("asymptote", r"$3/(2T_{\max})$", "k")
 def draw(table: Table) -> Picture:
     """Draw the steps on logarithmic axes, and their ratio to the asymptote."""
     title = "Optimal step of the layer without a mean, and its ratio to the asymptote"
-    figure, panels = house.panels(["step", "ratio"], 2, title, (430, 330))
+    figure, panels = own_style.panels(["step", "ratio"], 2, title, (430, 330))
     step, ratio = panels.values()
     x, shown = Axis(r"$T_{\max}$", (8, 13000), log=True), (*OPTIMA, *ENDS)
     for axes, styles, y in (
@@ -146,8 +146,8 @@ def draw(table: Table) -> Picture:
     ):
         plotting.curves(axes, table, styles, plotting.panel_of(axes), markersize=5, linewidth=1.5)
         axes.lines[-1].set(linewidth=0.8)  # the asymptote
-        plotting.frame(axes, x, y, house.FONT)
-        axes.legend(loc="lower left" if axes is step else "lower right", **house.LEGEND)
+        plotting.frame(axes, x, y, own_style.FONT)
+        axes.legend(loc="lower left" if axes is step else "lower right", **own_style.LEGEND)
     return figure
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from icl.drawing import darkgrid, house
+from icl.drawing import darkgrid, own_style
 from icl.drawing.plotting import Corner
 from icl.figure import Axes, Axis, Picture, Rows, Runs, Style, Table, curves, plotting
 from icl.models import estimators
@@ -79,7 +79,7 @@ def error_rows(
 
 LAYER = [Style(THEORY, THEORY, darkgrid.BLUE), Style(ON_PROMPTS, ON_PROMPTS, darkgrid.BLUE, "o")]
 BASELINES = {LEAST_SQUARES: darkgrid.ORANGE, NEIGHBOURS: darkgrid.GREEN, AVERAGING: darkgrid.RED}
-LINES = [line for *_, line in house.LOOKS]
+LINES = [line for *_, line in own_style.CYCLE]
 SERIES = [
     *(
         Style(name, name, colour, line=line)
@@ -108,7 +108,7 @@ def theory_and_prompts(labels: Mapping[str, str]) -> list[Style]:
     """
     return [
         one
-        for style in house.styles(labels, markers=True)
+        for style in own_style.styles(labels, markers=True)
         for one in (
             style._replace(series=f"{style.series}, theory", marker=""),
             style._replace(series=f"{style.series}, prompts", label=""),

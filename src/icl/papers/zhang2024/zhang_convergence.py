@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from icl.core.table import curves, facts, join, rows
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import Axes, Figure, Picture, Rows, Runs, Sweep, Table, Trained, grid, plotting
 from icl.papers.zhang2024 import linear_attention as model
 from icl.papers.zhang2024 import population_flow
@@ -175,7 +175,7 @@ def entries(kind: str, seeds: Any, found: Mapping[str, np.ndarray]) -> Rows:
 
 
 MATRICES = {"W^KQ": "$W^{KQ}$", "W^PV": "$W^{PV}$", "c U": r"$c\,U$"}
-LINES = house.styles({f"{name}, flow": label for name, label in MATRICES.items()}, markers=True)
+LINES = own_style.styles({f"{name}, flow": label for name, label in MATRICES.items()}, markers=True)
 # Trainings on prompts are marks in the colours of the flows.
 POINTS = [
     style._replace(series=style.series.replace("flow", "prompts"), line="none") for style in LINES
@@ -193,7 +193,7 @@ def draw(table: Table) -> Picture:
         "Distance of one layer to equation 4.1, under the flow (lines) and trained on prompts "
         "(marks)"
     )
-    picture, axes_of = house.mosaic([above, list(SQUARES)], (1000, 520), title, (1, 0.8))
+    picture, axes_of = own_style.mosaic([above, list(SQUARES)], (1000, 520), title, (1, 0.8))
     for case, covariance in COVARIANCES.items():
         axes = axes_of[f"distance, {case}"]
         plotting.curves(axes, table, LINES, "distance", marker="", linewidth=1.5)
@@ -201,7 +201,7 @@ def draw(table: Table) -> Picture:
             plotting.curves(axes, table, POINTS, "distance", band=plotting.deviation, markersize=3)
         frame_over_time(axes, "distance", covariance)
     # The two covariances have other colours than the three matrices.
-    losses = house.styles({name: name for name in (*MATRICES, *COVARIANCES)}, markers=True)[
+    losses = own_style.styles({name: name for name in (*MATRICES, *COVARIANCES)}, markers=True)[
         len(MATRICES) :
     ]
     for style, name in zip(losses, COVARIANCES, strict=True):
@@ -217,9 +217,9 @@ def draw(table: Table) -> Picture:
         ("distance, isotropic", LINES),
         ("losses", [losses[0], losses[1]._replace(marker="")]),
     ):
-        axes_of[name].legend(handles=house.handles(shown), loc="lower left", **house.LEGEND)
+        axes_of[name].legend(handles=own_style.handles(shown), loc="lower left", **own_style.LEGEND)
     titles = {name: f"{MATRICES[name[:4]]}{name[4:]}" for name in SQUARES}
-    house.signed_maps(
+    own_style.signed_maps(
         axes_of, {name: table.matrix(name, "entry") for name in SQUARES}, titles, "Entry", 1.4
     )
     return picture
@@ -232,7 +232,7 @@ def frame_over_time(axes: Axes, quantity: str, words: str) -> None:
     )
     last = points[points[:, 1] > LEAST[quantity], 0].max()
     axes.set(xscale="log", yscale="log", xlim=(0.01, 2 * last), ylim=(LEAST[quantity], 10))
-    house.axis_labels(axes, "Time $t$", quantity.capitalize(), words)
+    own_style.axis_labels(axes, "Time $t$", quantity.capitalize(), words)
     plotting.edge_arrows(axes)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from icl.drawing import darkgrid, house
+from icl.drawing import darkgrid, own_style
 from icl.figure import (
     Axis,
     Figure,
@@ -183,7 +183,9 @@ def random_covariances(runs: Runs) -> list[Rows]:
 
 
 SCALE_COLOURS = (darkgrid.BLUE, darkgrid.ORANGE, darkgrid.GREEN, darkgrid.RED, darkgrid.PINK)
-OF_SCALES = list(zip(SCALES, SCALE_COLOURS, (marker for _, marker, _ in house.LOOKS), strict=False))
+OF_SCALES = list(
+    zip(SCALES, SCALE_COLOURS, (marker for _, marker, _ in own_style.CYCLE), strict=False)
+)
 SCALED = [
     *(Style(f"{name}, theory", "", colour) for name, colour, _ in OF_SCALES),
     *(Style(f"{name}, prompts", name, colour, marker) for name, colour, marker in OF_SCALES),

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import Axis, Figure, Rows, Runs, Style, Trained, curves, join, rows
 from icl.models import estimators
 from icl.models import linear_attention_theory as theory
@@ -132,7 +132,7 @@ def tolerance(runs: Runs) -> list[Rows]:
     ]
 
 
-OF_COVARIANCES = house.styles(
+OF_COVARIANCES = own_style.styles(
     {"skewed": "condition number 20", "isotropic": r"$\Lambda=I$"}, markers=True
 )
 PREDICTIONS = (

@@ -4,7 +4,7 @@ panels from them.
 
 from typing import Any
 
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import Picture, Style
 from icl.models.autoregressive.trainings import STARTS
 
@@ -22,7 +22,7 @@ def styles() -> tuple[Style, ...]:
     """Return one style per start, in the published colour, with the mark of our style."""
     return tuple(
         style._replace(colour=f"C{place}", line="-")
-        for place, style in enumerate(house.styles(LABELS, markers=True))
+        for place, style in enumerate(own_style.styles(LABELS, markers=True))
     )
 
 

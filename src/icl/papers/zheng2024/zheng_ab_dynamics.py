@@ -4,7 +4,7 @@ split into a and b.
 
 import numpy as np
 
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import (
     Axes,
     Axis,
@@ -193,7 +193,9 @@ def draw(table: Table) -> Picture:
     for name, axes in panels.items():
         observable, label, (step, count), drawn, caption = (PANELS | OURS)[name]
         published = name in PANELS
-        styles = talk_style.styles() if published else house.styles(talk_style.LABELS, markers=True)
+        styles = (
+            talk_style.styles() if published else own_style.styles(talk_style.LABELS, markers=True)
+        )
         plotting.curves(axes, table, styles, observable, linewidth=1.4, **talk_style.MARKS)
         lines = [
             Style("as drawn", drawn, "C3" if published else "k", line="--" if published else "-")
@@ -207,9 +209,9 @@ def draw(table: Table) -> Picture:
             axes.legend(fontsize=10, loc="lower right" if name == "c" else "upper right")
             finish(axes, y, f"({name}) {caption}")
         else:
-            plotting.frame(axes, EPOCH, y, house.FONT + 1)
-            axes.legend(loc="upper right", **house.LEGEND)
-            axes.set_title(f"({name}) {caption}", fontsize=house.FONT + 1, loc="left")
+            plotting.frame(axes, EPOCH, y, own_style.FONT + 1)
+            axes.legend(loc="upper right", **own_style.LEGEND)
+            axes.set_title(f"({name}) {caption}", fontsize=own_style.FONT + 1, loc="left")
             axes.spines[["top", "right"]].set_visible(False)
     talk_style.ours_below(figure, 1 - 690 / 997)
     return figure

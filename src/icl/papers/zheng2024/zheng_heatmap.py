@@ -4,7 +4,7 @@ talk page 43).
 
 import numpy as np
 
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.figure import (
     Axis,
     Figure,
@@ -159,18 +159,18 @@ def draw(table: Table) -> Picture:
         caption = f"{caption}, $a = 0.1, b = 0.1$"
         figure.text(middle, 0.475, caption, fontsize=14, ha="center", fontfamily=talk_style.SERIF)
     entries, products = panels["entries"], panels["products"]
-    plotting.curves(entries, table, house.styles(ENTRIES), "weight", **house.LINE)
-    plotting.curves(products, table, house.styles(PRODUCTS), "ab", **house.LINE)
+    plotting.curves(entries, table, own_style.styles(ENTRIES), "weight", **own_style.LINE)
+    plotting.curves(products, table, own_style.styles(PRODUCTS), "ab", **own_style.LINE)
     below = (
         (entries, Axis("Mean entry"), "(c) entries of both matrices"),
         (products, Axis("$ab$", (0, 2)), "(d) $ab$"),
     )
     for axes, y, words in below:
-        plotting.frame(axes, Axis("Epoch", (0, EPOCHS)), y, house.FONT + 1)
-        axes.set_title(words, fontsize=house.FONT + 1, loc="left")
+        plotting.frame(axes, Axis("Epoch", (0, EPOCHS)), y, own_style.FONT + 1)
+        axes.set_title(words, fontsize=own_style.FONT + 1, loc="left")
         plotting.edge_arrows(axes)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(loc="center right" if axes is entries else "upper right", **house.LEGEND)
+        axes.legend(loc="center right" if axes is entries else "upper right", **own_style.LEGEND)
     talk_style.ours_below(figure, 1 - 415 / 695)
     return figure
 

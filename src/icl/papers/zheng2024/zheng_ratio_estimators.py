@@ -4,7 +4,7 @@ al., Prop. 4.1).
 
 import numpy as np
 
-from icl.drawing import house
+from icl.drawing import own_style
 from icl.evidence.intervals import log_slope
 from icl.figure import (
     Axis,
@@ -180,7 +180,7 @@ def _distribution(drawn: Runs) -> list[Rows]:
     return parts
 
 
-RATIOS = house.styles(
+RATIOS = own_style.styles(
     {"least squares": r"$\langle y,x\rangle/|x|^2$", "mean of ratios": "$y_j/x_j$"}, markers=True
 )
 # The same two weights: by squared length and by coordinate.
@@ -196,7 +196,7 @@ def draw(table: Table) -> Picture:
     first token.
     """
     title = "Prediction over truth: two estimates, their distribution, and the error"
-    picture, panels = house.panels(["ratio", "spread", "error"], 3, title, (330, 280))
+    picture, panels = own_style.panels(["ratio", "spread", "error"], 3, title, (330, 280))
     ratio, spread, error = panels.values()
     plotting.curves(
         ratio,
@@ -211,25 +211,27 @@ def draw(table: Table) -> Picture:
         dashed = table.curve("ratio", style.series, "asymptote")
         ratio.plot(dashed["x"], dashed["value"], color="0.5", linewidth=1)
         spread.axvline(float(dashed["value"].iloc[0]), color="0.5", linewidth=1)
-    plotting.curves(spread, table, SHARES, "share below", band=plotting.pale, **house.LINE)
+    plotting.curves(spread, table, SHARES, "share below", band=plotting.pale, **own_style.LINE)
     plotting.curves(
         error,
         table,
-        house.styles(LAWS, markers=True),
+        own_style.styles(LAWS, markers=True),
         "relative error",
         markersize=5,
         linewidth=1.5,
     )
     ticks = LENGTHS.tolist()
     length = Axis("Sequence length $T$", (17, 1200), ticks, [str(tick) for tick in ticks], log=True)
-    plotting.frame(ratio, length, Axis("Prediction over truth", (0, 0.8)), house.FONT)
-    plotting.frame(spread, Axis("$y_j/x_j$", (0, 2)), Axis("Share below", (0, 1.02)), house.FONT)
+    plotting.frame(ratio, length, Axis("Prediction over truth", (0, 0.8)), own_style.FONT)
     plotting.frame(
-        error, length, Axis(r"$\mathrm{E}|y-x|^2/\mathrm{E}|x|^2$", (-0.02, 0.6)), house.FONT
+        spread, Axis("$y_j/x_j$", (0, 2)), Axis("Share below", (0, 1.02)), own_style.FONT
+    )
+    plotting.frame(
+        error, length, Axis(r"$\mathrm{E}|y-x|^2/\mathrm{E}|x|^2$", (-0.02, 0.6)), own_style.FONT
     )
     for axes in panels.values():
         axes.minorticks_off()
-        house.name_curves(axes)
+        own_style.name_curves(axes)
     return picture
 
 

@@ -24,7 +24,7 @@ WIDTH, HEIGHT = 250, 215
 """Pixels of a panel with its labels."""
 GREY = "0.72"
 """The colour of single runs behind their summary."""
-LOOKS: tuple[tuple[str, str, Any], ...] = (
+CYCLE: tuple[tuple[str, str, Any], ...] = (
     ("#0072b2", "o", "-"),
     ("#d55e00", "s", (0, (5, 1.5))),
     ("#009e73", "^", (0, (1.2, 1.2))),
@@ -41,9 +41,9 @@ LEGEND: dict[str, Any] = {"fontsize": FONT, "frameon": False, "handlelength": 3}
 
 
 def styles(labels: Mapping[str, str], markers: bool = False) -> tuple[Style, ...]:
-    """Return the styles of series: name in the table -> label; at most as many as LOOKS has."""
+    """Return the styles of series: name in the table -> label; at most as many as CYCLE has."""
     looks = [
-        (colour, marker if markers else "", line) for colour, marker, line in LOOKS[: len(labels)]
+        (colour, marker if markers else "", line) for colour, marker, line in CYCLE[: len(labels)]
     ]
     return tuple(Style(*names, *look) for names, look in zip(labels.items(), looks, strict=True))
 

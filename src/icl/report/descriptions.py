@@ -9,7 +9,7 @@ from icl.core import folders
 from icl.evidence import ledger
 from icl.evidence.ledger import Claim
 from icl.pipeline.plan import Plan
-from icl.report import constants, wording
+from icl.report import constants, formatting
 
 
 def named(plan: Plan, word: str) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def claim(one: Claim) -> dict[str, Any]:
         ]
         for part in (one.bounds, one.conditions)
     )
-    paper, since = ledger.of_figure(one.figure).title, wording.since_freeze(one)
+    paper, since = ledger.of_figure(one.figure).title, formatting.since_freeze(one)
     return one.model_dump() | {
         "bounds": bounds,
         "conditions": conditions,
