@@ -48,6 +48,28 @@ class Part:
         """The observable that is bounded."""
         return self.bound.observable
 
+    @property
+    def least_violation(self) -> float:
+        """By how much the statistic would have to violate the bound for half of such samples to
+        contradict it; infinite if no sample of this size could, NaN for computed results.
+
+        For shares of runs it follows from the binomial law, else it is the distance from the
+        estimate to the farther end of its interval.
+        """
+        from scipy import stats
+
+        if self.bound.statistic != "share":
+            return max(self.estimate - self.low, self.high - self.estimate) or math.nan
+        ends = (self.bound.at_least, 1 - self.bound.at_most)
+        least = max(end for end in ends if math.isfinite(end))
+        most = stats.binom.ppf(SIGNIFICANT, self.runs, least) - 1
+        return float(least - most / self.runs) if most >= 0 else math.inf
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether all runs have the same value, such as no error at all."""
+        return self.bound.statistic == "mean" and self.runs > 1 and self.low == self.high
+
     def plain(self) -> dict[str, Any]:
         """Return the part as plain data with its bound's ends; what is not finite becomes None."""
         ends = {name: getattr(self.bound, name) for name in ("at_least", "at_most", "equals")}

@@ -6,6 +6,7 @@ a statement or a caption recomputes nothing.
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -153,6 +154,16 @@ class Claim(Entry):
     amended: Annotated[tuple[Amendment, ...], Field(strict=False)] = ()
 
     @property
+    def tests(self) -> str:
+        """What it tests, as it is counted: for a theorem the result of its source, by its number if
+        it has one ("Li et al. 2024, theorem 3"), else its statement, or itself.
+        """
+        number = re.search(r"(theorem|proposition|corollary|lemma) \d+(\.\d+)?", self.source, re.I)
+        if self.kind == "theorem" and number:
+            return f"{self.source.split(',')[0]}, {number[0].lower()}"
+        return self.source if self.kind == "theorem" else self.statement or self.id
+
+    @property
     def is_computed(self) -> bool:
         """Whether nothing in it is random; its bounds were written with the result known."""
         return all(bound.statistic == "exact" for bound in self.bounds)
@@ -175,8 +186,6 @@ class Target(Entry):
     """A figure's entry: its caption, known differences from the published one, and its observables.
 
     fitted : the constants that were fitted to the published figure, in words
-    doubled : its number of seeds was doubled after a verdict was known, so that a second sample
-        decides
     aliases : other names of the target
     workstation : the scale whose sizes it has at the scale `workstation`
     observables : observable -> statistic, besides those of the claims; medians : curves summarised
@@ -187,7 +196,6 @@ class Target(Entry):
     caption: str = ""
     differences: str = ""
     fitted: str = ""
-    doubled: bool = False
     aliases: Annotated[tuple[Name, ...], Field(strict=False)] = ()
     workstation: Literal["paper", "workstation", "laptop"] = "laptop"
     observables: Mapping[str, Statistic] = {}
@@ -201,6 +209,7 @@ class Ledger(Entry):
         here
     withdrawn : id of a claim that was removed after the first freeze -> why; its outcomes are in
         history.json
+    untested : a statement of the paper that no claim tests -> why it cannot be tested here
     """
 
     paper: str
@@ -211,6 +220,7 @@ class Ledger(Entry):
     claims: Annotated[tuple[Claim, ...], Field(strict=False)]
     identities: Annotated[tuple[Identity, ...], Field(strict=False)] = ()
     withdrawn: Mapping[Id, Text] = {}
+    untested: Mapping[Text, Text] = {}
 
     def ids(self) -> list[str]:
         """Return the ids of claims and identities."""
