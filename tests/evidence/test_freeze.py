@@ -2,6 +2,7 @@
 is.
 """
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from icl import registry
+from icl.core import folders
 from icl.evidence import freeze, ledger, sensitivity
 from icl.evidence.ledger import Amendment, Bound, Claim
 from icl.evidence.sensitivity import Search
@@ -93,16 +95,21 @@ def test_amendments_carry_their_reasons_whatever_their_date(claim: Claim) -> Non
     assert freeze.date_of_bounds(new) == ""
 
 
-def test_a_change_without_a_later_reason_is_found(
+def test_a_frozen_claim_neither_changes_nor_leaves(
     claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert list(freeze.unexplained()) == []
-    for date, found in (("", [claim.id]), ("2026-01-01", [claim.id]), ("2026-01-02", [])):
-        reasons = tuple(Amendment(date=one, was="w", why="y") for one in [date] if one)
-        now = changed(claim, bounds=(OTHER,), amended=reasons)
-        monkeypatch.setattr(ledger, "all_claims", lambda now=now: {now.id: now})
-        assert list(freeze.unexplained()) == found
-    assert freeze.write(CODES, "2026-02-03") == 1 and freeze.day() == "2026-02-03"
+    def with_claims(**claims: Claim) -> list[str]:
+        monkeypatch.setattr(ledger, "all_claims", lambda: claims)
+        return freeze.moved()
+
+    everything = dict(ledger.all_claims())
+    reason = Amendment(date="2026-02-03", was="w", why="y")
+    assert with_claims(**everything) == []
+    assert with_claims(**everything, new=changed(claim, id="new")) == []
+    for change in ({"bounds": (OTHER,)}, {"kind": "remark", "amended": (reason,)}):
+        assert with_claims(**everything | {claim.id: changed(claim, **change)}) == [claim.id]
+    del everything[claim.id]
+    assert with_claims(**everything) == [claim.id]
 
 
 def test_a_second_freeze_keeps_the_date_of_unchanged_bounds(
@@ -115,8 +122,18 @@ def test_a_second_freeze_keeps_the_date_of_unchanged_bounds(
     assert dates.pop(claim.id) == "2026-02-03" and set(dates.values()) == {"2026-01-02"}
 
 
-def test_every_change_of_the_present_ledger_has_its_reason() -> None:
-    assert list(freeze.unexplained()) == []
+def test_no_claim_moved_since_the_freeze() -> None:
+    assert freeze.moved() == []
+
+
+@pytest.mark.slow
+def test_the_freeze_is_that_of_its_commit() -> None:
+    """So that nobody freezes again once outcomes are known."""
+    if subprocess.run(["git", "cat-file", "-e", freeze.COMMIT], capture_output=True).returncode:
+        pytest.skip("the commits are not at hand: an archive, or a shallow clone")
+    file = freeze.FILE.relative_to(folders.PACKAGE.parents[1])
+    then = subprocess.run(["git", "show", f"{freeze.COMMIT}:{file}"], capture_output=True)
+    assert then.stdout == freeze.FILE.read_bytes()
 
 
 def test_a_verdict_is_fragile_if_one_plausible_constant_turns_it(

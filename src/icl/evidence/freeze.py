@@ -1,14 +1,14 @@
 """The freeze of the ledger: every claim as it was before the seeds that judge it were measured.
 
 frozen.json holds one line per claim: the date of its bounds, and digests of what decides its row:
-bounds and conditions; kind, what is tested and premise; the code that measures it. Every output
-marks a claim that differs as amended, with date, previous bounds and reason from its `amended`
-entries in claims.yaml.
+bounds and conditions; kind, what is tested and premise; the code that measures it. A frozen claim
+does not change any more; a changed one is a new claim with a new id, and every output marks it as
+new. What changed between the first freeze and this one is in the `amended` entries of claims.yaml.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,8 @@ from icl.evidence import ledger
 from icl.evidence.ledger import Claim
 
 FILE = Path(__file__).with_name("frozen.json")
+COMMIT = ""
+"""The commit that froze the claims."""
 PARTS = {"bounds": ("bounds", "conditions"), "texts": ("kind", "tested", "premise")}
 
 
@@ -108,8 +110,9 @@ def differences(claim: Claim, code: str = "") -> dict[str, list[str]]:
     }
 
 
-def unexplained() -> Iterator[str]:
-    """Yield the frozen claims that changed without a later `amended` entry."""
-    for claim in ledger.all_claims().values():
-        if changed(claim) and not any(one.date >= day() for one in claim.amended):
-            yield claim.id
+def moved() -> list[str]:
+    """Return the frozen claims that differ from the freeze or have left the ledger. There may be
+    none: a changed claim is a new claim, with a new id, and the old one stays with its outcome.
+    """
+    now = ledger.all_claims()
+    return [name for name in frozen() if name not in now or changed(now[name])]
