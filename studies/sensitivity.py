@@ -13,7 +13,8 @@ from studies.space import FOLDER, Space, record, spaces
 
 PLAUSIBLE = 2.0
 """A value that increases the distance of the fitted figures by more than this factor is ruled out:
-often the model learns nothing there, and a claim that fails there is not evidence against it.
+often the model learns nothing there, and a claim that fails there is not evidence against it. For a
+claim on a fitted figure itself no value is ruled out, since the figure chose the values.
 """
 
 
@@ -21,9 +22,12 @@ def searches(space: Space, trials: pd.DataFrame) -> dict[str, list[Search]]:
     """Claim -> a search for each constant that changes its outcome."""
     slices = trials[trials["stage"] == "slice"]
     limit = slices.loc[slices["axis"] == "", "joint"].item() + math.log(PLAUSIBLE)
+    fitted = {claim.id for figure in space.fitted for claim in ledger.claims(figure)}
     found: dict[str, list[Search]] = {}
     for column in slices.filter(like="claim ").dropna(axis="columns", how="all"):
-        found[column.removeprefix("claim ")] = of_claim = []
+        claim = column.removeprefix("claim ")
+        found[claim] = of_claim = []
+        is_fitted = claim in fitted
         for name, axis in space.axes.items():
             rows = slices[slices["axis"].isin(["", name]) & slices[column].notna()].set_index(
                 f"constant {name}"
@@ -35,7 +39,7 @@ def searches(space: Space, trials: pd.DataFrame) -> dict[str, list[Search]]:
             )
             if rows[column].nunique() > 1:
                 (chosen,) = rows.index[rows["axis"] == ""].tolist()
-                ruled_out = rows.index[rows["joint"] > limit].tolist()
+                ruled_out = [] if is_fitted else rows.index[rows["joint"] > limit].tolist()
                 outcomes = list(zip(rows.index.tolist(), rows[column], strict=True))
                 of_claim.append(Search(space.model, name, outcomes, chosen, ruled_out))
     return found
