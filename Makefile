@@ -3,6 +3,7 @@
 #   make figure12                                             any target of the workflow
 #   make figure12 SCALE=smoke                                 at another scale
 #   make figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}' with changed constants
+#   make figure12 FIRST_SEED=7000 SEEDS=10                    with other seeds, ten of them
 #   make figure12 SNAKEMAKE_ARGS='--config variant=a'         with more arguments for Snakemake
 #   make compare FIGURE=figure12                              your results against the gallery's
 #   make test                                                 the tests, without the slow ones
@@ -20,7 +21,7 @@ PYTEST_ARGS ?= -n 2 --dist loadfile
 SITE ?= site
 # What a caller gives, as a variable of make or of the environment. Neither make nor a shell expands it: recipes read it
 # from the environment, and scripts/call.py separates its words.
-GIVEN := BENCH FIGURE LOCK_ARGS PAPER PYTEST_ARGS PYTHON SCALE SET SITE SNAKEMAKE_ARGS TORCH TORCH_INDEX
+GIVEN := BENCH FIGURE FIRST_SEED LOCK_ARGS PAPER PYTEST_ARGS PYTHON SCALE SEEDS SET SITE SNAKEMAKE_ARGS TORCH TORCH_INDEX
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 CALL := .venv/bin/python scripts/call.py
@@ -63,6 +64,7 @@ first:
 help:
 	@echo 'make TARGET ...   make targets of the workflow: figure12, figures, verdicts, report, ...'
 	@echo '                  SCALE=smoke, workstation or paper for another scale, SET="li_icl: {batch: 64}" for other constants,'
+	@echo '                  FIRST_SEED=7000 and SEEDS=10 for other seeds and their number,'
 	@echo '                  SNAKEMAKE_ARGS="..." for more arguments of Snakemake'
 	@echo 'make env          set up .venv from the lock (the other commands do it too); PYTHON=python3.13'
 	@echo 'make paper PAPER=li2024   make all figures of one paper'

@@ -1,8 +1,8 @@
 """Run a program with words from variables that make exports: `call.py VARIABLE COMMAND ...`.
 
 The words are separated as a shell separates them, but no shell reads them, so nothing in them is
-executed. After `snakemake`, SCALE, SET and FIGURE join SNAKEMAKE_ARGS. It needs only the standard
-library.
+executed. After `snakemake`, SCALE, SET, FIRST_SEED, SEEDS and FIGURE join SNAKEMAKE_ARGS. It needs
+only the standard library.
 """
 
 import os
@@ -24,7 +24,13 @@ def with_settings(given: list[str]) -> list[str]:
     """Return arguments of Snakemake with settings in the last --config, since it reads no other."""
     parts = (re.sub(r"^(--config=|-C)(?=.)", "--config\n", word) for word in given)
     given = [word for part in parts for word in part.split("\n", 1)]
-    named = {"scale": "SCALE", "constants": "SET", "only": "FIGURE"}
+    named = {
+        "scale": "SCALE",
+        "constants": "SET",
+        "first_seed": "FIRST_SEED",
+        "seeds": "SEEDS",
+        "only": "FIGURE",
+    }
     settings = [
         f"{key}={value}" for key, variable in named.items() if (value := os.environ.get(variable))
     ]

@@ -17,7 +17,7 @@ from icl.core.folders import near
 from icl.core.plain_yaml import number
 from icl.core.sweep import Overrides, checked
 
-FIRST_SEED = 1000
+FIRST_SEED = 5000
 """The first seed of the figures by default, as in workflow/config.yaml. Seeds below 100 were used
 in development, and 100 to 199 in searches for constants.
 """
