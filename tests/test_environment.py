@@ -262,7 +262,7 @@ def test_make_takes_the_first_working_python(folder: Path) -> None:
 
 
 def test_make_names_a_variable_that_has_no_use() -> None:
-    for given in ("scale=smoke", "figure=figure9", "Scale=smoke", "SCAEL=smoke", "SEEDS=3"):
+    for given in ("scale=smoke", "figure=figure9", "Scale=smoke", "SCAEL=smoke", "SEED=3"):
         done = make("-C", str(ROOT), "-n", "figure9", given)
         assert (
             done.returncode == 2

@@ -90,7 +90,9 @@ def test_verdicts_are_those_on_disk_with_commands_for_the_rest(
     assert icl("verdicts", "figure9", "--scale", "smoke", "--first-seed", "5")[0] == FAILED
 
 
-def test_the_commands_of_the_workflow(icl: Called, figure9: results.Found) -> None:
+def test_the_commands_of_the_workflow(
+    icl: Called, figure9: results.Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert icl("verify", *SMOKE)[:2] == (0, "1 figures checked, 0 problems\n")
     assert icl("verify", *SMOKE, "--all")[0] == FAILED
     report, readme = Path("results/smoke/report.html"), Path("README.md")
@@ -100,6 +102,9 @@ def test_the_commands_of_the_workflow(icl: Called, figure9: results.Found) -> No
     first = report.read_bytes()
     assert icl("report", *SMOKE, "--against=results")[0] == 0 and report.read_bytes() != first
     assert icl("report", *SMOKE, "--against=nowhere")[0] == FAILED
+    monkeypatch.setattr(gallery, "mixtures", lambda lines: ["figure9 (smoke): is mixed"])
+    assert icl("gallery", *SMOKE, "figure9")[0] == FAILED and not Path("gallery").exists()
+    monkeypatch.setattr(gallery, "mixtures", lambda lines: [])
     assert icl("gallery", *SMOKE, "figure9")[0] == 0
     files = {"verdicts.jsonl", "figures.jsonl", "README.md", "report.html", "figure9.png"}
     assert files <= {path.name for path in Path("gallery").iterdir()}

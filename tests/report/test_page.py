@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from conftest import ROOT
@@ -22,9 +23,10 @@ from markupsafe import escape
 from icl import registry
 from icl.core import records
 from icl.core.records import RecordError
-from icl.evidence import ledger
+from icl.evidence import ledger, sensitivity
 from icl.evidence.judging import OUTCOMES, Part, Verdict
 from icl.evidence.ledger import Bound
+from icl.evidence.significance import INTERVALS
 from icl.pipeline.plan import Plan
 from icl.report import (
     compare,
@@ -37,7 +39,7 @@ from icl.report import (
     page,
     results,
 )
-from icl.report.cards import OUT_OF, WORST_FIRST, Card, counts, tally
+from icl.report.cards import APART, LIMITS, OUT_OF, ROWS, WORST_FIRST, Card, counts, tally
 from icl.report.entries import Entry
 
 PLAN = Plan("smoke")
@@ -89,7 +91,9 @@ def test_outcomes_and_numbers_are_those_of_the_verdict_files(
 ) -> None:
     lines = gallery.read(ROOT / gallery.VERDICTS)
     judged = {
-        (line["claim"], line["scale"], line["first_seed"]): Verdict.read(line) for line in lines
+        (line["claim"], line["scale"]): Verdict.read(line)
+        for line in lines
+        if gallery.is_first(line)
     }
     claims, found = [card.claim for entry in shown for card in entry.cards], cards(whole)
     assert sorted(found) == sorted(claim.id for claim in claims)
@@ -97,14 +101,14 @@ def test_outcomes_and_numbers_are_those_of_the_verdict_files(
     scale = {entry.name: entry.plan.scale for entry in shown}
     for claim in claims:
         outcome, parts = found[claim.id]
-        first, second = (judged.get((claim.id, scale[claim.figure], seed)) for seed in (1000, 2000))
+        scales = [scale[claim.figure], *claim.scales]
+        first = next((judged[claim.id, one] for one in scales if (claim.id, one) in judged), None)
         if first is None:
             assert (outcome, parts) == ("not tested", []) and scale[
                 claim.figure
             ] not in claim.scales
             continue
-        decides = second and ledger.target(claim.figure).doubled and not claim.is_computed
-        assert outcome == (second if second and decides else first).outcome
+        assert outcome == first.outcome
         for part, text in zip(first.parts, parts, strict=True):
             assert (
                 text.startswith(f"{formatting.interval(part)} against ")
@@ -269,20 +273,26 @@ def counted(outcomes: Any, second: Any = ("", ""), reduced: Any = (), **about: A
     return [int(row[header.index("published figures")].split(" ")[0]) for row in rows]
 
 
+FRAGILE = sensitivity.is_fragile(ledger.claims("figure8")[0].id) == "yes"
+
+
 def test_a_statement_counts_once_with_the_worst_outcome_of_its_claims_and_limits_are_counted() -> (
     None
 ):
     for outcomes in itertools.product(OUTCOMES, repeat=2):
-        assert counted(outcomes)[:4] == [
-            int(one == min(outcomes, key=WORST_FIRST.index)) for one in OUTCOMES
-        ]
-    both = ("supported", "supported")
-    assert counted(both)[5::2] == [0, 0, 0]
-    assert counted(both, both, ["figure9"], unit="sets of prompts of one training")[5::2] == [
-        1,
-        1,
-        1,
-    ]
+        worst = min(outcomes, key=WORST_FIRST.index)
+        # A contradiction of claims that are fragile or reduced has a row of its own.
+        for reduced in ((), ("figure9",)):
+            row = APART if worst == "contradicted" and (reduced or FRAGILE) else worst
+            found = counted(outcomes, reduced=reduced)[: len(ROWS)]
+            assert found == [int(one == row) for one in ROWS]
+    both, limits = ("supported", "supported"), list(LIMITS)
+    shown = ("one training", "reduced", "repeated")
+    for about, expected in (((both,), [0, 0, 0]), ((both, both, ["figure9"]), [1, 1, 1])):
+        found = counted(
+            *about, unit="sets of prompts of one training" if len(about) > 1 else "runs"
+        )
+        assert [found[len(ROWS) + limits.index(name)] for name in shown] == expected
     assert (
         counted(both, ("supported", "inconclusive"))[-1] == 0
         and counted(both, ("supported", ""))[-1] == 1
@@ -297,14 +307,11 @@ def test_the_summary_of_repetition_names_what_changes_and_what_was_not_searched(
     assert "another outcome: A-P1a (figure: supported, then inconclusive)." in summary(
         "figure8", "inconclusive"
     )
-    assert "another outcome: G3" in summary(
-        "garg_linear", "inconclusive"
-    )  # the second sample decides
     assert not any("another outcome" in summary("figure8", second) for second in ("supported", ""))
     varied = "fragile (flips for one plausible setting), of those that we varied"
     again = "repeated by other seeds, of those trained again"
     for figure, second, numbers in (
-        ("figure8", "supported", {varied: "0 of 1", again: "1 of 1"}),
+        ("figure8", "supported", {varied: f"{int(FRAGILE)} of 1", again: "1 of 1"}),
         ("zheng_heatmap", "", {varied: "0 of 0", again: "0 of 0"}),
     ):
         for words, number in numbers.items():
@@ -345,18 +352,36 @@ def test_every_contradicted_claim_has_a_likely_cause_and_every_number_the_names_
     )
 
 
-def test_the_values_of_the_second_sample_are_shown_where_they_are_known(
-    whole: str, shown: list[Entry]
-) -> None:
-    repeated = [card for entry in shown for card in entry.cards if card.second]
-    assert {bool(card.again) for card in repeated} == {True, False}
-    for card in repeated:
-        body = whole[whole.index(f'id="{card.claim.id}" data-outcome') :]
-        body = body[: body.index('<p class="commands">')]
-        assert (f"Second sample: {card.second}; its values were not recorded." in body) != bool(
-            card.again
-        )
-        assert all(f"<p>{formatting.interval(part)} against " in body for part in card.again)
+def test_the_values_of_a_second_sample_are_shown(shown: list[Entry]) -> None:
+    entry = next(one for one in shown if one.name == "figure9")
+    cards = [replace(card, second="supported", again=card.verdict.parts) for card in entry.cards]
+    made = page.html([replace(entry, cards=cards)], "../")
+    for part in (part for card in cards for part in card.again):
+        assert made.count(f"<p>{formatting.interval(part)} against ") == 2
+    assert "Second sample" in made
+
+
+def test_a_theorem_is_counted_once() -> None:
+    claims = [
+        one for one in ledger.all_claims().values() if one.source.startswith("Li et al. 2024")
+    ]
+    third = [one for one in claims if one.tests == "Li et al. 2024, theorem 3"]
+    assert {"A-T3a-SGD", "A-T3b-SGD", "A-T3c-m"} <= {one.id for one in third}
+    assert all(one.kind == "theorem" for one in third)
+
+
+def test_the_page_says_what_a_number_of_runs_could_have_shown() -> None:
+    def part(statistic: str, least: float, values: list[float]) -> Part:
+        bound = Bound(observable="o", at_least=least, statistic=statistic)
+        interval = INTERVALS[statistic](np.array(values))
+        return Part(bound, *interval, len(values), "supported")
+
+    assert formatting.power(part("mean", 0.0, [1.0] * 5)) == "; the same value in all runs"
+    half = part("mean", 0.0, [1.0, 2.0, 3.0, 2.0, 2.0])
+    assert half.least_violation == pytest.approx(half.high - half.estimate)
+    assert "so few runs cannot" in formatting.power(part("share", 0.5, [1.0] * 5))
+    # Of ten runs, two or fewer contradict a share of one half: P(B(10, 1/2) <= 1) = 0.011.
+    assert part("share", 0.5, [1.0] * 10).least_violation == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize(("claim", "expected"), [

@@ -10,7 +10,6 @@ from icl.evidence.judging import (
     CONTRADICTED,
     INCONCLUSIVE,
     NOT_TESTED,
-    OUTCOMES,
     SUPPORTED,
     Part,
     Verdict,
@@ -29,10 +28,14 @@ KINDS = {
     "number": "published numbers",
     "ours": "our own",
 }
+APART = "contradicted at reduced size, or fragile"
+"""The row of contradicted statements whose contradiction may be due to our size or constants."""
+ROWS = (SUPPORTED, CONTRADICTED, APART, INCONCLUSIVE, NOT_TESTED)
 OUT_OF = {"fragile": "searched", "repeated": "second sample"}
 LIMITS = {
     "computed": "nothing in them is random, and we knew their numbers when we set the bounds",
     "one training": "their runs are sets of prompts of one training",
+    "saturated": "all runs have the same value, such as no error at all",
     "fitted": "a constant of the test was chosen on published numbers",
     "reduced": "the figure was not run at the paper's size, as far as that is known",
     "fragile": "they flip: for one setting that the paper does not state, one plausible value "
@@ -53,6 +56,7 @@ class Card:
     second : its outcome on a second sample of seeds at the same scale; empty if there is none
     again : its bounds on that sample; empty where its values were not recorded
     date : of the verdict; changes : of its bounds against other results
+    other_arithmetic : its outcome under another order of sums, if that is another one
     """
 
     claim: Claim
@@ -61,25 +65,24 @@ class Card:
     again: Sequence[Part] = ()
     date: str = ""
     changes: Sequence[Change] = ()
+    other_arithmetic: str = ""
 
     @property
     def outcome(self) -> str:
-        """The outcome; the second sample's, if seeds were doubled after a verdict was known."""
-        return self.second if self.repeats == "decides" else self.verdict.outcome
+        """The outcome of the verdict."""
+        return self.verdict.outcome
 
     @property
     def repeats(self) -> str:
-        """Whether the second sample has the same outcome: yes, no, decides, or a dash."""
+        """Whether the second sample has the same outcome: yes, no, or a dash if there is none."""
         if not self.second:
             return "–"
-        if ledger.target(self.claim.figure).doubled:
-            return "decides"
         return "yes" if self.is_repeated else f"no: {self.second}"
 
     @property
     def is_repeated(self) -> bool:
-        """Whether a second sample has the same outcome as the first, also where it decides."""
-        return self.second == self.verdict.outcome
+        """Whether a second sample has the same outcome as the first."""
+        return self.second == self.outcome
 
     @property
     def is_fitted(self) -> bool:
@@ -92,14 +95,11 @@ class Card:
         return [change for change in self.changes if change.is_news]
 
     @property
-    def parts(self) -> Sequence[Part]:
-        """The bounds on the sample that decides, or on the first if that has no values recorded."""
-        return self.again if self.again and self.repeats == "decides" else self.verdict.parts
-
-    @property
     def decisive(self) -> Part | None:
         """The bound that decides: the first one with the worst outcome."""
-        return min(self.parts, key=lambda part: WORST_FIRST.index(part.outcome), default=None)
+        return min(
+            self.verdict.parts, key=lambda part: WORST_FIRST.index(part.outcome), default=None
+        )
 
     def over(self, part: Part) -> str:
         """Return the runs behind an estimate: "20 trainings" or "computed"."""
@@ -115,8 +115,8 @@ class Card:
         more = {
             "amended": bool(self.claim.amended),
             "changed since the freeze": bool(history.line(self.claim.id)),
+            "other arithmetic differs": bool(self.other_arithmetic),
             "second sample differs": bool(self.second) and not self.is_repeated,
-            "second sample decides": self.repeats == "decides",
         }
         return [*found, *(name for name, holds in more.items() if holds)]
 
@@ -137,6 +137,7 @@ def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
     holds = (
         all(card.claim.is_computed for card in cards),
         any(card.claim.unit.endswith("of one training") for card in cards),
+        any(part.is_saturated for card in cards for part in card.verdict.parts),
         any(card.is_fitted for card in cards),
         any(card.claim.figure in reduced for card in cards),
         "yes" in fragile,
@@ -148,10 +149,10 @@ def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
 
 
 def by_statement(cards: Sequence[Card]) -> dict[tuple[str, str], list[Card]]:
-    """Return (kind, statement) -> the claims that test it."""
+    """Return (kind, what is tested) -> the claims that test it (see `Claim.tests`)."""
     found: dict[tuple[str, str], list[Card]] = {}
     for card in cards:
-        found.setdefault((card.claim.kind, card.claim.statement or card.claim.id), []).append(card)
+        found.setdefault((card.claim.kind, card.claim.tests), []).append(card)
     return found
 
 
@@ -166,8 +167,10 @@ def tally(cards: Sequence[Card], reduced: Collection[str] = ()) -> Tally:
     """
     found: dict[tuple[str, str], list[Sequence[Card]]] = defaultdict(list)
     for (kind, _), tests in by_statement(cards).items():
-        outcome = worst(tests)
-        for name in (outcome, *(qualities(tests, reduced) if outcome == SUPPORTED else ())):
+        outcome, limits = worst(tests), qualities(tests, reduced)
+        if outcome == CONTRADICTED and {"reduced", "fragile"} & {*limits}:
+            outcome = APART
+        for name in (outcome, *(limits if outcome == SUPPORTED else ())):
             found[kind, name].append(tests)
     return found
 
@@ -177,16 +180,18 @@ def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
     and the claims that are contradicted or that a second sample does not repeat, in Markdown.
     """
     changed = [card for card in cards if card.second and not card.is_repeated]
-    against = [card for card in cards if card.outcome == CONTRADICTED and card.claim.kind != "ours"]
+    against = [card for card in cards if card.outcome == CONTRADICTED]
     return rendered(
         "counts.md.j2",
         claims=len(cards),
         statements=len(by_statement(cards)),
         changed=changed,
+        moved=[card for card in cards if card.other_arithmetic],
         against=against,
         totals=tally(cards, reduced),
-        outcomes=OUTCOMES,
+        rows=ROWS,
         kinds=KINDS,
         limits=LIMITS,
         out_of=OUT_OF,
+        reduced=reduced,
     )

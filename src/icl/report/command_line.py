@@ -136,7 +136,7 @@ def history(claim: Annotated[str, typer.Argument()] = "", as_json: AsJson = Fals
         raise folders.UnknownName(
             f"claim {claim!r}: has no history; try {folders.near(claim, found)}"
         )
-    chosen = {claim: found[claim]} if claim else claims.withdrawn() | claims.moved()
+    chosen = {claim: found[claim]} if claim else claims.withdrawn() | report.moved()
     data = {
         name: [one.model_dump(exclude_defaults=True) for one in events]
         for name, events in chosen.items()
@@ -309,8 +309,8 @@ def review(figure: str) -> None:
     for what, lacking in (
         (f"a violation in {violations}", [claim for claim in claims if f'"{claim}"' not in text]),
         (
-            "a reason for a change since the freeze",
-            [claim for claim in freeze.unexplained() if claim in claims],
+            "the bounds and texts of the freeze, or a new id",
+            [claim for claim in freeze.moved() if claim in claims],
         ),
     ):
         passed[
@@ -322,7 +322,7 @@ def review(figure: str) -> None:
 
 @app.command()
 def freeze() -> None:
-    """Freeze all claims and the code that measures them; later changes are marked as amended."""
+    """Freeze all claims and the code that measures them; from then on no claim may change."""
     from icl.evidence import freeze as ledger_freeze
     from icl.pipeline import fingerprint
 
@@ -445,7 +445,10 @@ def gallery(config: Config, figures: Named = None) -> None:
     plan = Plan.of(config)
     if plan.changed:
         raise ConstantError("gallery: shows the default constants; leave constants out of --config")
-    gallery.update(plan, _verified(plan, figures or ()).records)
+    records = _verified(plan, figures or ()).records
+    if records and (mixed := gallery.mixtures(gallery.updated(plan, records)[1])):
+        raise Problem("\n".join(["gallery: shows results of one revision and one machine", *mixed]))
+    gallery.update(plan, records)
     print("\n".join(f"wrote {path}" for path in page.write_gallery()))
 
 

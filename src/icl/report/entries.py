@@ -49,17 +49,16 @@ class Entry:
     @property
     def command(self) -> str:
         """The command that makes it."""
-        made = f"make {self.name}" + (
-            f" SCALE={self.plan.scale}" if self.plan.scale != "laptop" else ""
-        )
-        if self.plan.folder == self.plan.scale:
-            return made
-        command = self.plan.command(self.name)
-        return (
-            command
-            if self.plan.changed
-            else f"make {self.name} SNAKEMAKE_ARGS='{command.split(' ', 2)[2]}'"
-        )
+        if self.plan.changed or self.plan.variant:
+            return self.plan.command(self.name)
+        given = {
+            "SCALE": self.plan.scale,
+            "FIRST_SEED": self.plan.first_seed,
+            "SEEDS": self.plan.seeds,
+        }
+        usual = {"SCALE": "laptop", "FIRST_SEED": FIRST_SEED, "SEEDS": 0}
+        words = [f"{name}={value}" for name, value in given.items() if value != usual[name]]
+        return " ".join([f"make {self.name}", *words])
 
     @property
     def note(self) -> str:
@@ -108,8 +107,8 @@ def _cards(
     second: gallery.Second,
     changes: Iterable[Change] = (),
 ) -> list[Card]:
-    """Return a card per claim with a verdict, or that is not tested because it is judged at the
-    paper scale only.
+    """Return a card per claim with a verdict, or that is not tested because it is judged at other
+    scales only.
 
     verdicts : as plain data, with their date if it is known
     """
@@ -117,14 +116,24 @@ def _cards(
         {line["claim"]: (Verdict.read(line), line.get("date", "")) for line in verdicts},
         [],
     )
+    moved = gallery.moved_by_arithmetic() if plan.folder == plan.scale else {}
     for claim in ledger.claims(name):
-        if claim.id in judged or ("paper" in claim.scales and plan.scale not in claim.scales):
+        if claim.id in judged or (claim.scales and plan.scale not in claim.scales):
             verdict, day = judged.get(claim.id, (Verdict(claim.id, plan.scale, NOT_TESTED, ()), ""))
             of_claim = [change for change in changes if change.claim == claim.id]
             again = second.get((claim.id, plan.scale))
             repeated = (again.outcome, again.parts) if again else ("", ())
-            made.append(Card(claim, verdict, *repeated, day, of_claim))
+            other = moved.get((claim.id, verdict.scale), "")
+            made.append(Card(claim, verdict, *repeated, day, of_claim, other))
     return made
+
+
+def _stands_at(scale: str, line: Mapping[str, Any]) -> bool:
+    """Return whether a verdict is shown with a figure at this scale: it is of this scale, or of
+    another one because the claim is judged at others only.
+    """
+    scales = ledger.claim(line["claim"]).scales
+    return line["scale"] == scale or (bool(scales) and scale not in scales)
 
 
 def _pictures(plan: Plan, name: str, folder: Path) -> dict[str, Path]:
@@ -155,7 +164,7 @@ def from_disk(
 
 def from_gallery() -> list[Entry]:
     """Return the entries of all figures in the gallery, each at the scale that it shows."""
-    lines = [line for line in gallery.read(gallery.VERDICTS) if line["first_seed"] == FIRST_SEED]
+    lines = [line for line in gallery.read(gallery.VERDICTS) if gallery.is_first(line)]
     lines += gallery.read(gallery.FIGURES)
     plans, second, made = dict[tuple[str, int], Plan](), gallery.second_samples(), []
     for name in Plan(SCALES[0]).figures:
@@ -163,7 +172,11 @@ def from_gallery() -> list[Entry]:
         if of_name:
             scale = gallery.shown_scale(of_name)
             shown = [line for line in of_name if line["scale"] == scale]
-            verdicts = [line for line in shown if "claim" in line and gallery.is_current(line)]
+            verdicts = [
+                line
+                for line in of_name
+                if "claim" in line and gallery.is_current(line) and _stands_at(scale, line)
+            ]
             known = next((line for line in shown if "claim" not in line), {})
             seeds = known.get("seeds", 0)
             plan = plans.setdefault((scale, seeds), Plan(scale, seeds=seeds))

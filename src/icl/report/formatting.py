@@ -31,6 +31,24 @@ def interval(part: Part) -> str:
     return f"{number(part.estimate)} [{number(part.low)}, {number(part.high)}]"
 
 
+def power(part: Part) -> str:
+    """Return what the number of runs could have shown: the least violation of the bound that half
+    of such samples would have found (see `Part.least_violation`).
+    """
+    if part.bound.statistic == "exact" or part.runs < 2:
+        return ""
+    if part.is_saturated:
+        return "; the same value in all runs"
+    least = part.least_violation
+    if math.isinf(least):
+        return "; so few runs cannot contradict this bound"
+    return (
+        ""
+        if math.isnan(least)
+        else f"; half of such samples would show a violation by {number(least)}"
+    )
+
+
 def distance(row: Mapping[str, Any]) -> str:
     """Return a panel's distance from the published numbers (`published_curves.distances`)."""
     is_log = row["unit"] == "log10 ratio" and row["median"] is not None
@@ -99,6 +117,7 @@ def rendered(template: str, **values: Any) -> str:
     environment.filters |= {
         "number": number,
         "interval": interval,
+        "power": power,
         "distance": distance,
         "paragraph": paragraph,
         "markdown": markdown,

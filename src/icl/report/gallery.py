@@ -2,11 +2,13 @@
 and scale.
 
 A figure is shown at the largest scale at which it was run. A verdict whose first seed is not the
-default one belongs to a second sample.
+default one belongs to a second sample; one that is marked `other_arithmetic` comes from the same
+seeds under settings of the caller (see `icl.pipeline.kernels`), that is another order of sums.
 """
 
 import json
 import shutil
+import subprocess
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -14,11 +16,12 @@ from typing import Any
 
 from PIL import Image
 
-from icl.core.config import SCALES
+from icl.core.config import SCALES, canonical
 from icl.core.files import write_text
 from icl.evidence import ledger
 from icl.evidence.judging import Verdict
 from icl.evidence.ledger import Bound
+from icl.pipeline import kernels
 from icl.pipeline.config import FIRST_SEED
 from icl.pipeline.plan import Plan
 from icl.report import costs
@@ -26,11 +29,12 @@ from icl.report.results import Record
 
 FOLDER = Path("gallery")
 VERDICTS, FIGURES = FOLDER / "verdicts.jsonl", FOLDER / "figures.jsonl"
+Line = dict[str, Any]
 Second = Mapping[tuple[str, str], Verdict]
 """(claim, scale) -> the verdict on other seeds."""
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read(path: Path) -> list[Line]:
     """Return the lines of one of the two files; none if it is missing."""
     return (
         [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -49,6 +53,7 @@ def write(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
             figures.index(line["figure"]),
             SCALES.index(line["scale"]),
             line.get("first_seed", 0),
+            is_of_other_arithmetic(line),
             claim,
         )
 
@@ -58,16 +63,21 @@ def write(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     )
 
 
-def is_current(line: Mapping[str, Any]) -> bool:
-    """Return whether a verdict is on the bounds, conditions and scales that the ledger has.
+def is_of_other_arithmetic(line: Mapping[str, Any]) -> bool:
+    """Return whether a line of a verdict is from another order of sums than the default one."""
+    return bool(line.get("other_arithmetic"))
 
-    Second samples may lack bounds.
-    """
+
+def is_first(line: Mapping[str, Any]) -> bool:
+    """Return whether a verdict is that of the default seeds and arithmetic."""
+    return line.get("first_seed") == FIRST_SEED and not is_of_other_arithmetic(line)
+
+
+def is_current(line: Mapping[str, Any]) -> bool:
+    """Return whether a verdict is on the bounds, conditions and scales that the ledger has."""
     claim, verdict = ledger.all_claims().get(line["claim"]), Verdict.read(line)
     if claim is None or (claim.scales and verdict.scale not in claim.scales):
         return False
-    if not verdict.parts:
-        return line["first_seed"] != FIRST_SEED
 
     def stored(bounds: Iterable[Bound], **same: Any) -> list[Bound]:
         return [bound.model_copy(update={"range": (None, None), **same}) for bound in bounds]
@@ -87,6 +97,17 @@ def second_samples() -> Second:
     return {(line["claim"], line["scale"]): Verdict.read(line) for line in lines}
 
 
+def moved_by_arithmetic() -> dict[tuple[str, str], str]:
+    """Return (claim, scale) -> the outcome under another order of sums, where it differs."""
+    lines = {
+        other: {
+            (line["claim"], line["scale"]): line["outcome"] for line in read(VERDICTS) if of(line)
+        }
+        for other, of in ((False, is_first), (True, is_of_other_arithmetic))
+    }
+    return {key: one for key, one in lines[True].items() if lines[False].get(key, one) != one}
+
+
 def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:
     """Return the gallery's verdicts on these figures at the plan's scale and first seed, and how
     they were made.
@@ -102,7 +123,9 @@ def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:
         lines = [
             line
             for line in kept
-            if line["figure"] == name and line.get("first_seed") == plan.first_seed
+            if line["figure"] == name
+            and line.get("first_seed") == plan.first_seed
+            and not is_of_other_arithmetic(line)
         ]
         if judged := [line for line in lines if line["parts"]]:
             found[name] = {
@@ -115,7 +138,7 @@ def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:
 def shown_scale(lines: Iterable[Mapping[str, Any]]) -> str:
     """Return the largest scale among a figure's verdicts, or its other lines without claims."""
     lines = list(lines)
-    judged = [line for line in lines if line.get("first_seed") == FIRST_SEED] or lines
+    judged = [line for line in lines if is_first(line)] or lines
     return min((line["scale"] for line in judged), key=SCALES.index)
 
 
@@ -147,39 +170,71 @@ def expected_costs(plan: Plan, names: Iterable[str]) -> tuple[float, list[str]]:
 def update(plan: Plan, records: Mapping[str, Record]) -> None:
     """Put these figures' verdicts, costs, distances and pictures into the gallery.
 
-    Only the default first seed changes more than verdicts, and pictures only at a figure's largest
-    scale.
+    Only the default first seed and arithmetic change more than verdicts, and pictures only at a
+    figure's largest scale.
     """
-    replaced = [(name, plan.scale, plan.first_seed) for name in records]
-    verdicts = [line for line in read(VERDICTS) if is_current(line)]
-    verdicts = [
-        line
-        for line in verdicts
-        if (line["figure"], line["scale"], line["first_seed"]) not in replaced
-    ]
-    for name, record in records.items():
-        about = {"figure": name, "first_seed": plan.first_seed, "date": date.today().isoformat()}
-        verdicts += [about | verdict for verdict in record["verdicts"]]
+    verdicts, figures = updated(plan, records)
     write(VERDICTS, verdicts)
-    if plan.first_seed != FIRST_SEED:
+    if plan.first_seed != FIRST_SEED or kernels.chosen() != kernels.ONE_ORDER:
         return
-    kept = {(line["figure"], line["scale"]): line for line in read(FIGURES)}
-    for name, record in records.items():
-        measured = costs.of_figure(plan, name) or kept.get((name, plan.scale), {}).get("costs", {})
-        of_record = {key: record[key] for key in ("distances", "diverged", "about")}
-        about = {"figure": name, "scale": plan.scale, "seeds": plan.seeds}
-        kept[name, plan.scale] = about | {"costs": measured, **of_record}
-    write(FIGURES, kept.values())
+    write(FIGURES, figures)
     for name in records:
-        if (
-            shown_scale(line for line in (*verdicts, *kept.values()) if line["figure"] == name)
-            == plan.scale
-        ):
+        of_figure = [line for line in (*verdicts, *figures) if line["figure"] == name]
+        if shown_scale(of_figure) == plan.scale:
             for picture in map(Path, plan.pictures(name)):
                 if picture.suffix == ".png":
                     few_colours(picture, 256).save(FOLDER / picture.name, optimize=True)
                 elif picture.suffix == ".gif":
                     shutil.copyfile(picture, FOLDER / picture.name)
+
+
+def updated(plan: Plan, records: Mapping[str, Record]) -> tuple[list[Line], list[Line]]:
+    """Return the lines of both files as they will be with these figures."""
+    other = kernels.chosen() != kernels.ONE_ORDER
+    replaced = [(name, plan.scale, plan.first_seed, other) for name in records]
+    verdicts = [
+        line
+        for line in read(VERDICTS)
+        if is_current(line)
+        and (line["figure"], line["scale"], line["first_seed"], is_of_other_arithmetic(line))
+        not in replaced
+    ]
+    kept = {(line["figure"], line["scale"]): line for line in read(FIGURES)}
+    for name, record in records.items():
+        about = {"figure": name, "first_seed": plan.first_seed, "date": date.today().isoformat()}
+        about |= {"other_arithmetic": True} if other else {}
+        verdicts += [about | verdict for verdict in record["verdicts"]]
+        if not other and plan.first_seed == FIRST_SEED:
+            measured = costs.of_figure(plan, name) or kept.get((name, plan.scale), {}).get("costs")
+            of_record = {key: record[key] for key in ("distances", "diverged", "about")}
+            about = {"figure": name, "scale": plan.scale, "seeds": plan.seeds}
+            kept[name, plan.scale] = about | {"costs": measured or {}, **of_record}
+    return verdicts, list(kept.values())
+
+
+def mixtures(figures: Iterable[Line]) -> list[str]:
+    """Return why results are not of one revision in the history of this repository, without other
+    changes, and of one environment on one machine; nothing if they are.
+
+    figures : lines of figures.jsonl
+    """
+    found, origins = [], dict[str, str]()
+    for line in figures:
+        about, name = line["about"], f"{line['figure']} ({line['scale']})"
+        if not about.get("clean") or not _is_in_history(about["revision"]):
+            found.append(f"{name}: was not made from a revision in the history, without changes")
+        origin = {key: about.get(key) for key in ("revision", "python", "versions", "arithmetic")}
+        origins.setdefault(canonical(origin), name)
+    if len(origins) > 1:
+        found.append(
+            f"these differ in revision, versions or machine: {', '.join(origins.values())}"
+        )
+    return found
+
+
+def _is_in_history(revision: str) -> bool:
+    command = ["git", "merge-base", "--is-ancestor", revision, "HEAD"]
+    return not subprocess.run(command, capture_output=True, check=False).returncode
 
 
 def few_colours(picture: Path, count: int) -> Image.Image:

@@ -8,7 +8,8 @@ from icl.evidence.history import Event
 from icl.pipeline.config import FIRST_SEED
 from icl.report.formatting import markdown, rendered, table
 
-SAMPLE = f"laptop, seeds from {FIRST_SEED}"
+FIRST, NOW = (f"laptop, seeds from {seed}" for seed in (1000, FIRST_SEED))
+"""The samples that decided after the first freeze, and that decide now."""
 PARTS = ("kind", "bounds", "conditions")
 
 
@@ -30,20 +31,26 @@ def page() -> str:
         for name, events in gone.items()
     ]
     totals = Counter(_outcome(events) for events in gone.values())
-    moved = [
+    changed = [
         (
             name,
             history.bounds(events, last=False),
             _outcome(events, last=False),
             history.bounds(events) if len(_parts(events, "bounds")) > 1 else "the same",
-            _said(events),
+            _outcome(events),
             _changes(events),
         )
-        for name, events in history.moved().items()
+        for name, events in moved().items()
     ]
     counted = ", ".join(f"{count} {outcome}" for outcome, count in totals.most_common())
     return rendered(
-        "history.md.j2", withdrawn=_safe(rows), totals=counted, moved=_safe(moved), table=table
+        "history.md.j2",
+        withdrawn=_safe(rows),
+        totals=counted,
+        moved=_safe(changed),
+        table=table,
+        first=first_freeze(),
+        seed=FIRST_SEED,
     )
 
 
@@ -53,13 +60,28 @@ def _safe(rows: Iterable[Sequence[str]]) -> list[list[str]]:
 
 
 def line(claim: str) -> str:
-    """Return a claim's first and last outcomes and the dates of changes; empty if unchanged."""
-    events = history.moved().get(claim)
+    """Return the first and last outcomes of a claim and the dates of its changes; empty if
+    nothing changed.
+    """
+    events = moved().get(claim)
     return (
-        f"first {_outcome(events, last=False)}, now {_said(events)}; {_changes(events)}"
+        f"first {_outcome(events, last=False)}, now {_outcome(events)}; {_changes(events)}"
         if events
         else ""
     )
+
+
+def moved() -> dict[str, tuple[Event, ...]]:
+    """Return the claims of the ledger that changed, or whose outcome differs between the seeds of
+    the first freeze and those that decide now.
+    """
+    changed = history.moved()
+    return {
+        name: events
+        for name, events in history.read().items()
+        if name in changed
+        or (name not in history.withdrawn() and _outcome(events) != _outcome(events, last=False))
+    }
 
 
 def first_freeze() -> tuple[str, str]:
@@ -71,19 +93,19 @@ def sums() -> str:
     """Return how many claims were withdrawn or changed since the first freeze, and how their
     outcomes turned.
     """
-    gone, moved = history.withdrawn(), history.moved()
+    gone, changed = history.withdrawn(), moved()
     turned = Counter(
         f"{before} to {after}"
-        for events in moved.values()
+        for events in changed.values()
         if (before := _outcome(events, last=False)) != (after := _outcome(events))
     )
     parts = Counter(
-        part for events in moved.values() for part in PARTS if len(_parts(events, part)) > 1
+        part for events in changed.values() for part in PARTS if len(_parts(events, part)) > 1
     )
     return rendered(
         "changes.txt.j2",
         gone=gone,
-        moved=moved,
+        moved=changed,
         turned=turned,
         parts=parts,
         last=Counter(map(_outcome, gone.values())),
@@ -92,9 +114,12 @@ def sums() -> str:
 
 
 def _outcome(events: Sequence[Event], last: bool = True) -> str:
-    """Return an outcome on the first sample at the laptop scale, or else the first judged."""
+    """Return the last outcome, on the seeds that decide now if there is one, or the first, on those
+    of the first freeze; at the laptop scale, or else on the first sample judged.
+    """
     found = history.outcomes(events, last)
-    return found.get(SAMPLE) or next(iter(found.values()), "not judged")
+    wanted = [found[sample] for sample in ((NOW, FIRST) if last else (FIRST,)) if sample in found]
+    return (wanted or list(found.values()) or ["not judged"])[0]
 
 
 def _said(events: Sequence[Event]) -> str:

@@ -14,7 +14,6 @@ from markupsafe import Markup
 from icl.core import folders
 from icl.core.files import write_text
 from icl.evidence import ledger
-from icl.evidence.judging import OUTCOMES
 from icl.evidence.ledger import Claim, Ledger
 from icl.pipeline.config import FIRST_SEED
 from icl.report import constants, costs, formulas, history
@@ -22,6 +21,7 @@ from icl.report.cards import (
     KINDS,
     LIMITS,
     OUT_OF,
+    ROWS,
     WORST_FIRST,
     Card,
     by_statement,
@@ -31,7 +31,7 @@ from icl.report.cards import (
 )
 from icl.report.drawing import drawing
 from icl.report.entries import Entry, from_gallery
-from icl.report.formatting import rendered
+from icl.report.formatting import rendered, table
 from icl.report.gallery import FOLDER, few_colours
 
 REFERENCES = folders.PACKAGE.parents[1] / "references.bib"
@@ -132,7 +132,7 @@ def html(
         folder=folder,
         against=against,
         outcomes=WORST_FIRST,
-        all_outcomes=list(OUTCOMES),
+        rows=list(ROWS),
         drawing=drawing,
         brief=brief,
         picture=compact,
@@ -177,7 +177,14 @@ def texts(entries: Sequence[Entry]) -> dict[Path, str]:
     papers, readme = sections(entries), README.read_text(encoding="utf-8")
     body = rendered("readme.md.j2", papers=papers, counts=counted, unjudged=sorted(unjudged))
     cpu, training = costs.total(entry.costs for entry in entries)
-    listed = rendered("gallery.md.j2", papers=papers, cpu=cpu, training=training)
+    theorems = [
+        (tests[0].claim.tests, worst(tests), ", ".join(f"{c.claim.id}: {c.outcome}" for c in tests))
+        for (kind, _), tests in by_statement(cards).items()
+        if kind == "theorem"
+    ]
+    listed = rendered(
+        "gallery.md.j2", papers=papers, theorems=theorems, table=table, cpu=cpu, training=training
+    )
     return {
         README: SECTION.sub(lambda match: match[1] + body + match[2], readme),
         FOLDER / "README.md": listed,
