@@ -15,7 +15,7 @@ import torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.papers.li2024 import evaluation, icl_lucky_neurons, training_curves
+from icl.papers.li2024 import evaluation, icl_lucky_neurons, pruning, training_curves
 from icl.pipeline import figures
 from tests.planted import UNTRAINED, Planted, Trained, each, same, with_weights
 
@@ -89,6 +89,18 @@ def large_rows_without_effect(runs: Runs) -> Runs:
     return at(runs, -1, a=torch.where(idle, 1e-9, 1.0) * runs.last()["a"])
 
 
+def small_rows_along_large(runs: Runs) -> Runs:
+    """The small rows keep their norms, but have the direction of a large row and its sign of a."""
+    last = runs.last()
+    rows, a, norms = last["W_O"].clone(), last["a"].clone(), last["W_O"].norm(dim=-1)
+    for run, is_large in enumerate(torch.from_numpy(pruning.pruning(runs).large)):
+        small = torch.nonzero(~is_large)[:, 0]
+        like = torch.nonzero(is_large)[:, 0][: len(small)]
+        scale = norms[run, small] / norms[run, like]
+        rows[run, small], a[run, small] = rows[run, like] * scale[:, None], a[run, like]
+    return at(runs, -1, W_O=rows, a=a)
+
+
 def off_the_pattern(runs: Runs) -> Runs:
     order = torch.from_numpy(np.random.default_rng(0).permutation(runs.weights["W_Q"].shape[-1]))
     return at(runs, -1, **{name: runs.last()[name][:, order] for name in ("W_Q", "W_K")})
@@ -111,6 +123,13 @@ def negated(runs: Runs) -> Runs:
 def forgotten(runs: Runs) -> Runs:
     index = runs.sweep.snapshots.index(training_curves.ATTENTION_EPOCHS[-1])
     return at(runs, index, **{name: w[:, 0] for name, w in runs.weights.items()})
+
+
+def at_once(runs: Runs) -> Runs:
+    """Every snapshot but the first has the trained weights."""
+    names = runs.weights
+    later = {n: torch.cat([w[:, :1], w[:, -1:].expand_as(w[:, 1:])], 1) for n, w in names.items()}
+    return with_weights(runs, **later)
 
 
 def faster(factor_of: Callable[[Any], int]) -> Change:
@@ -157,6 +176,7 @@ STARTS_TRAINED = Planted(
 UNIFORM = Planted(
     "attention is uniform", each(lambda runs: with_weights(runs, W_K=0 * runs.weights["W_K"]))
 )
+AT_ONCE = Planted("all weights are trained after a twentieth of the steps", each(at_once))
 FORGOTTEN = Planted("the last epoch has the initial weights", each(forgotten))
 OFF_PATTERN = Planted("W_Q and W_K of the same norm map off the pattern", each(off_the_pattern))
 RANDOM_VALUES = Planted("W_V is random", each(random_values))
@@ -168,10 +188,10 @@ GROWN_ROWS = Planted(
 )
 REVERSED = rescaled_by(lambda norms: norms**-2)
 REVERSED_ROWS = Planted("the row norms of W_O are in reverse order", each(REVERSED))
-IDLE_ROWS = Planted("the largest rows of W_O have no effect", each(large_rows_without_effect))
-SILENT_START = Planted(
-    "no neuron is active at the start", each(lambda runs: at(runs, 0, W_O=0 * runs.at(0)["W_O"]))
+SMALL_ROWS_ALONG_LARGE = Planted(
+    "the small rows of W_O point along large ones", each(small_rows_along_large)
 )
+IDLE_ROWS = Planted("the largest rows of W_O have no effect", each(large_rows_without_effect))
 
 
 def tested_at(what: str, constant: str, instead: Callable[[float], float]) -> Planted:
@@ -193,12 +213,39 @@ def tested_at(what: str, constant: str, instead: Callable[[float], float]) -> Pl
 SUMS_REVERSED = tested_at(
     "S_1 is tested in the opposite order", "coefficient_sum", lambda total: 1.8 - total
 )
+NONE_WRONG = Planted(
+    "no answer is wrong",
+    patches=((evaluation, "wrong", lambda _: lambda logits, _: np.zeros(logits.shape, bool)),),
+)
 FRACTION = "a larger alpha' is tested as a smaller one", "relevant_fraction_test"
 DECODER_FRACTIONS = tested_at(*FRACTION, lambda fraction: 1.8 - fraction)
 FRACTIONS = tested_at(*FRACTION, lambda fraction: 1.4 - fraction)
 # At a wider range, since pruning at equal steps hardly changes the order.
 PRUNING_FRACTIONS = tested_at(*FRACTION, lambda fraction: min(2.05 - 1.75 * fraction, 1.0))
 
+OUT_OF_DOMAIN = evaluation.out_of_domain
+
+
+def always_out_of_domain(total: float) -> Callable[[Any], Any]:
+    """Test prompts out of domain with this S_1, whatever is asked for."""
+
+    def replacement(_: Any) -> Any:
+        return lambda sweep, **tested: OUT_OF_DOMAIN(sweep, **tested | {"coefficient_sum": total})
+
+    return replacement
+
+
+FAR_OUT_OF_DOMAIN = Planted(
+    "in domain is tested at S_1 = 1.3, out of domain at S_1 = 0.1",
+    patches=(
+        (evaluation, "in_domain", always_out_of_domain(1.3)),
+        (evaluation, "out_of_domain", always_out_of_domain(0.1)),
+    ),
+)
+SMALLER_SLOPE = Planted(
+    "trainings with alpha = 0.3 are twice as fast",
+    each(faster(lambda config: 2 if config.relevant_fraction == 0.3 else 1)),
+)
 # Claims on the training of the figures, with the same bounds on the training with SGD.
 ON_BOTH_TRAININGS: dict[str, dict[str, Planted]] = {
     "A-P1a": {"share along the pattern": OFF_PATTERN, "growth along the pattern": UNTRAINED},
@@ -221,10 +268,8 @@ PLANTED: dict[str, dict[str, Planted]] = {
         for claim, parts in ON_BOTH_TRAININGS.items()
     },
     "A-P2a": {"angle at the start": STARTS_TRAINED, "angle at the end": RANDOM_VALUES},
-    "A-F14": {
-        f"share of draws, {loss}": REVERSED_ROWS for loss in ("hinge loss", "classification error")
-    },
-    "A-F15": {"share of rates in order": PRUNING_FRACTIONS},
+    "A-F14": {"magnitude-based below random at every rate": REVERSED_ROWS},
+    "A-F15": {"share of rates with alpha' = 0.6 above both others": PRUNING_FRACTIONS},
     "A-F27": {"ICL error less the best classical error": NEGATED},
     "A-F28": {"ICL error less the best classical error": NEGATED},
     "A-F12": {"Kendall's tau of error and S_1": SUMS_REVERSED},
@@ -234,19 +279,32 @@ PLANTED: dict[str, dict[str, Planted]] = {
         for domain in ("id", "ood")
         for low, high in ((0.8, 0.9), (0.9, 1.0))
     },
-    "A-F13-length": {"fewer contexts at alpha' = 1 than at 0.8, ood": DECODER_FRACTIONS},
-    **{f"A-F{number}": {"rise of attention": UNTRAINED} for number in (21, 22, 23)},
+    "A-F12-below": {f"error at S_1={total}": NONE_WRONG for total in (0.9, 0.7, 0.5)},
+    "A-F13-domains": {
+        f"mean error in domain less that out of domain, alpha' = {fraction}": FAR_OUT_OF_DOMAIN
+        for fraction in (1.0, 0.9, 0.8)
+    },
+    "A-F13-length": {"fewer contexts the larger alpha', ood": DECODER_FRACTIONS},
+    **{f"A-F{number}": {"attention rises": UNTRAINED} for number in (21, 22, 23)},
+    **{
+        f"A-F{number}-jump": {"attention has a plateau and a jump": AT_ONCE}
+        for number in (21, 22, 23)
+    },
     **{f"A-F{number}": {"share of neurons that grow": UNTRAINED} for number in (24, 25, 26)},
     "A-3L-angle": {"largest turn of a layer": UNTRAINED},
     "A-induction": {"share of answers that one layer's label gives": NEGATED},
     "A-T1c": {
         f"largest {what} alpha'": FRACTIONS for what in ("rise of l* with", "over smallest l*")
     },
-    "A-T1b": {
-        "slope of steps against alpha": Planted(
-            "trainings with large alpha are faster",
-            each(faster(lambda config: 3 if config.relevant_fraction > 0.6 else 1)),
-        )
+    **{
+        claim: {
+            "slope of steps against alpha": Planted(
+                "trainings with alpha = 1 are twice as fast",
+                each(faster(lambda config: 2 if config.relevant_fraction == 1 else 1)),
+                control=SMALLER_SLOPE if claim == "A-T1b" else None,
+            )
+        }
+        for claim in ("A-T1b", "A-T1b-order")
     },
     "A-P2a-SGD": {
         "angle of the feature rows at the start, SGD": STARTS_TRAINED,
@@ -255,13 +313,16 @@ PLANTED: dict[str, dict[str, Planted]] = {
     "A-T1-SGD": {f"{loss} on unseen tasks, SGD": NEGATED for loss in ("error", "hinge loss")},
     "A-T2-SGD": {f"hinge loss at S_1={total}, SGD": NEGATED for total in (1.1, 1.3)},
     "A-S1-below-SGD": {"hinge loss at S_1=0.5, SGD": NEGATED},
-    "A-T3b-SGD": {"rise of the hinge loss without small neurons, SGD": REVERSED_ROWS},
+    "A-T3b-SGD": {"change of F without small neurons, SGD": SMALL_ROWS_ALONG_LARGE},
     "A-T3c-SGD": {"least rise of the hinge loss per share of large neurons, SGD": IDLE_ROWS},
     "A-context-SGD": {
         "cosine of the attended features with the pattern, SGD": UNIFORM,
         "attended label times z, SGD": UNIFORM,
     },
-    "A-T3c-random": {"least rise of the hinge loss per share of large neurons, random": IDLE_ROWS},
+    **{
+        claim: {f"least rise of the hinge loss per share of large neurons, {name}": IDLE_ROWS}
+        for claim, name in (("A-T3c-random", "random"), ("A-T3c-margin", "random at margin 1"))
+    },
     "A-T1-tasks-few": {
         f"hinge loss on unseen tasks, {tasks} of 30 tasks": NEGATED for tasks in (6, 12)
     },
@@ -275,7 +336,12 @@ PLANTED: dict[str, dict[str, Planted]] = {
             },
         )
     },
-    "A-T1-batch": {"growth of the hinge loss times sqrt(B), B >= M_1": NEGATED},
+    "A-T1-batch": {
+        "slope of steps to 1.5/sqrt(B) against B": Planted(
+            "trainings with batches below 128 are faster",
+            each(faster(lambda config: 2 if config.batch < 128 else 1)),
+        )
+    },
     "A-T1-M1": {f"hinge loss on unseen tasks, M_1 = {m_1}": NEGATED for m_1 in (8, 12)},
     "A-T1-M1-steps": {
         "slope of steps against M_1 sqrt(log M_1)": Planted(
@@ -291,25 +357,23 @@ PLANTED: dict[str, dict[str, Planted]] = {
         f"least rise of the hinge loss per share of large neurons, m = {m}": IDLE_ROWS
         for m in (32, 128)
     },
-    "A-T3b-M2": {
-        "largest rise over eps + M_2^(-1/2)": REVERSED_ROWS,
-        "growth of the rise over eps + M_2^(-1/2)": Planted(
-            "the row norms of W_O are in reverse order at M_2 = 60 only",
-            each(
-                lambda runs: REVERSED(runs) if runs.sweep.name.endswith("irrelevant_60") else runs
-            ),
-        ),
+    "A-T3b-M2": {"largest change of F over eps + M_2^(-1/2)": SMALL_ROWS_ALONG_LARGE},
+    "A-lucky-rows": {
+        "angle of lucky feature rows to the mean pattern": RANDOM_VALUES,
+        "angle of lucky label rows to sign(a_i) q": NEGATED,
     },
-    "A-lucky": {"share of neurons that are lucky at the start": SILENT_START},
+    "A-lucky-active": {"share of lucky neurons that stay active out of domain": UNTRAINED},
     "A-unlucky": {"final norm of unlucky neurons over lucky ones": EQUAL_ROWS},
 }
 UNTRAINED_HOLD = {
     "A-F15": "every answer is wrong at every alpha' and rate, so no error increases",
     "A-T1b": "steps are counted in the losses, not in the weights",
+    "A-T1b-order": "steps are counted in the losses, not in the weights",
+    "A-T1-batch": "steps are counted in the losses, not in the weights",
     "A-T1-M1-steps": "steps are counted in the losses, not in the weights",
+    "A-F12-below": "it says that the model fails",
     "A-T1-short": "it says that a training fails",
     "A-T3a-m": "rows of similar norms all have more than half the largest",
     "A-T3b-SGD": "it bounds a cost from above, and removing neurons without effect costs nothing",
     "A-T3b-M2": "it bounds a cost from above, and removing neurons without effect costs nothing",
-    "A-lucky": "it is about the start of the training",
 }

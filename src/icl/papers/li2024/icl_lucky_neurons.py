@@ -9,6 +9,7 @@ from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, facts, join,
 from icl.models.optimisers import Params
 from icl.papers.li2024 import evaluation, trainings
 from icl.papers.li2024.evaluation import EvaluationPrompts
+from icl.papers.li2024.neuron_figures import embeddings
 
 ALWAYS = 0.99
 """Fraction of the prompts of its label on which a lucky neuron must be active, as drawn."""
@@ -47,8 +48,8 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def _by_activity_at_the_start(trained: Runs, prompts: EvaluationPrompts) -> Rows:
-    """Return the neurons lucky at epoch 0, active on most prompts of their label, and the growth
-    of the others.
+    """Return the share of neurons lucky at epoch 0, active on most prompts of their label, what
+    becomes of them, and the growth of the others.
     """
     start = lucky(trained.at(0), prompts, MOSTLY)
     norms = trained.last()["W_O"].norm(dim=-1).numpy()
@@ -56,9 +57,19 @@ def _by_activity_at_the_start(trained: Runs, prompts: EvaluationPrompts) -> Rows
         of_lucky, of_unlucky = (
             (norms * of).sum(axis=-1) / of.sum(axis=-1) for of in (start, ~start)
         )
+    rows_of = embeddings(trained.last(), trained.sweep.configs[0])
+    positive = trained.last()["a"].numpy() > 0
+    to_signed_q = np.where(positive, rows_of["label angle"], np.pi - rows_of["label angle"])
+    out_of_domain = evaluation.out_of_domain(trained.sweep)
+    still = lucky(trained.last(), out_of_domain) & start
     claimed = {
         "share of neurons that are lucky at the start": start.mean(axis=-1),
         "final norm of unlucky neurons over lucky ones": of_unlucky / of_lucky,
+        "angle of lucky feature rows to the mean pattern": np.average(
+            rows_of["feature angle"], axis=-1, weights=start
+        ),
+        "angle of lucky label rows to sign(a_i) q": np.average(to_signed_q, axis=-1, weights=start),
+        "share of lucky neurons that stay active out of domain": still.sum(-1) / start.sum(-1),
     }
     return facts(trained.sweep.seeds, claimed)
 

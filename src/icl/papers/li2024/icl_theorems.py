@@ -60,8 +60,7 @@ IN_WORDS = {
     "error on unseen tasks": "Theorem 1, error on unseen tasks",
     "error at S_1=1.1": "Theorem 2, error at $S_1 = 1.1$",
     "error at S_1=1.3": "Theorem 2, error at $S_1 = 1.3$",
-    "rise of the hinge loss without small neurons": "Theorem 3, rise of the loss without small "
-    "neurons",
+    "change of F without small neurons": "Theorem 3, change of $F$ without small neurons",
 }
 """Observable -> its name: nearly all runs have zero, so the picture says in how many instead of
 drawing them.
@@ -69,7 +68,7 @@ drawing them.
 
 LEFT_OUT = (
     "drawn run",
-    "share of draws",
+    "magnitude-based below random",
     "largest rise of l*",
     "largest over smallest l*",
     *(f"error at S_1={total}" for total in (0.9, 0.7, 0.5)),
@@ -115,7 +114,9 @@ def _facts(runs: Runs, scale: str) -> dict[str, np.ndarray]:
     trained = trainings.in_axes(runs)
     pruned = pruning.pruning(trained)
     return found | {
-        "rise of the hinge loss without small neurons": pruned.rise_without_small(),
+        "change of F without small neurons": pruned.change_without_small(),
+        "hinge loss before pruning": pruned.without(np.zeros_like(pruned.large))[pruning.HINGE],
+        "hinge loss without small neurons": pruned.without(~pruned.large)[pruning.HINGE],
         "least rise of the hinge loss per share of large neurons": pruned.least_rise_per_share(),
         **attended_context(trained.last(), evaluation.in_domain(trained.sweep)),
     }

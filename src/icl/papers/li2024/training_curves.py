@@ -15,6 +15,13 @@ from icl.papers.li2024.record import Look, Record, figure
 
 ATTENTION_EPOCHS = tuple(range(0, 201, 20))
 """The epochs of figure 9."""
+LEAST_RISE = 0.1
+"""The rise of a layer's attention that counts as one, our choice."""
+QUARTER, JUMP = 5, 4
+"""A quarter and a fifth of the training of the stack, in snapshots. A plateau has at most an eighth
+of the rise in the first quarter, half of a steady rise; a jump has at least 0.6 of it within a
+fifth, half-way between a steady rise and all of it.
+"""
 
 
 def measure_magnitudes(runs: Trained, scale: str) -> Rows:
@@ -98,7 +105,16 @@ def measure_layer(runs: Trained, scale: str, layer: int) -> Rows:
     record.curves(
         "attention weight", {"The same ODR": same, "Other": 1 - same}, trainings.STACK_EPOCHS
     )
-    return record.rows({"rise of attention": same[-1] - same[0]})
+    rise = same[-1] - same[0]
+    rises, early = rise >= LEAST_RISE, same[QUARTER] - same[0]
+    fastest = np.max(same[JUMP:] - same[:-JUMP], axis=0)
+    jumps = rises & (early <= 0.125 * rise) & (fastest >= 0.6 * rise)
+    return record.rows(
+        {
+            "attention rises": rises.astype(float),
+            "attention has a plateau and a jump": jumps.astype(float),
+        }
+    )
 
 
 MAGNITUDES = (
