@@ -106,6 +106,7 @@ LENGTH = 20  # a whole number of relevant examples for every alpha
 STEPS = {"paper": 400, "laptop": 400, "smoke": 20}
 WINDOW = 10
 TARGET = 0.1  # a batch of 120 prompts is more than eps^-2
+TARGETS = (0.4, 0.3, 0.2, 0.15, TARGET)
 FACTORS = (0.0222, 0.0863)
 """Factors of theorem 4's two terms: means over seeds 0 to 9, fitted by `snakemake cot_rates
 --config first_seed=0`.
@@ -137,18 +138,24 @@ def measure(runs: Trained, scale: str) -> Rows:
     return join([*steps, *needed, facts(shared.sweep.seeds, found)])
 
 
-def steps_to_target(runs: Runs) -> np.ndarray:
-    """First step with a mean |F - z|^2 / (2 beta^2) of the last WINDOW batches below TARGET, NaN
-    if none: (runs,).
+def steps_to_target(runs: Runs, target: float = TARGET) -> np.ndarray:
+    """First step with a mean |F - z|^2 / (2 beta^2) of the last WINDOW batches below the target,
+    NaN if none: (runs,).
     """
     losses = runs.losses / np.array([[config.pattern_norm**2] for config in runs.sweep.configs])
-    return first_step_below(losses, TARGET, WINDOW)
+    return first_step_below(losses, target, WINDOW)
 
 
 ORDERS = {
     "alpha": "Kendall's tau of steps and alpha",
     "K": "Kendall's tau of steps and K",
     "M": "Kendall's tau of steps and M",
+}
+# Log-log slopes of steps over formula in the constant, or in 1/alpha, that lengthens training.
+GROWTHS = {
+    "alpha": (-1, "growth of steps over theorem 4 in 1/alpha"),
+    "K": (1, "growth of steps over theorem 4 in K"),
+    "M": (1, "growth of steps over theorem 4 in M"),
 }
 
 
@@ -169,16 +176,19 @@ def training(runs: Trained) -> tuple[list[Rows], dict[str, Any]]:
             curves("steps", letter, seeds, x[:, None], {"steps": y, "fit": power_law(x, y, x)})
         )
         parts.append(curves("steps", letter, None, x, {"theorem": points @ FACTORS}))
+        sign, name = GROWTHS[letter]
+        found[name] = sign * slopes(x, y / (points @ FACTORS)[:, None])
         found[ORDERS[letter]] = [kendall(x, of_seed) for of_seed in y.T]
         found[f"exponent of steps in {letter}"] = slopes(x, y)
         if letter == "K":
             found["exponent of steps in K from 6 on"] = slopes(x[x >= 6], y[x >= 6])
         terms.append(points)
         steps.append(y)
-    factors = np.array(
-        [fitted_factors(np.concatenate(terms), of_seed) for of_seed in np.concatenate(steps).T]
-    )
+    all_terms, all_steps = np.concatenate(terms), np.concatenate(steps)
+    factors = np.array([fitted_factors(all_terms, of_seed) for of_seed in all_steps.T])
     return parts, found | {
+        "growth of steps over theorem 4 in 1/eps": growth_with_accuracy(runs["li_cot_alpha"]),
+        "largest steps over theorem 4": (all_steps / (all_terms @ FACTORS)[:, None]).max(axis=0),
         "fitted factor of alpha^-2 K^3": factors[:, 0],
         "fitted factor of M K (1/alpha + 1/eps)": factors[:, 1],
         "batch times eps^2": first.configs[0].batch * TARGET**2,
@@ -186,6 +196,21 @@ def training(runs: Trained) -> tuple[list[Rows], dict[str, Any]]:
             c.context_length * c.relevant_fraction for c in first.configs
         ),
     }
+
+
+def growth_with_accuracy(runs: Runs) -> np.ndarray:
+    """Log-log slope in 1/eps of the steps over theorem 4, at the largest alpha, where eps matters
+    most: (seeds,).
+    """
+    configs = runs.sweep.configs
+    chosen = [run for run, config in enumerate(configs) if config.relevant_fraction == ALPHAS[-1]]
+    one = configs[chosen[0]]
+    formula = [
+        np.dot(FACTORS, training_terms(ALPHAS[-1], one.chain_length, one.relevant_patterns, eps))
+        for eps in TARGETS
+    ]
+    steps = np.stack([steps_to_target(runs, eps)[chosen] for eps in TARGETS])
+    return slopes(1 / np.array(TARGETS), steps / np.array(formula)[:, None])
 
 
 # Examples per prompt
@@ -200,6 +225,11 @@ VARIED = {
     "alpha'": ("relevant_fraction_test", (0.4, 0.6, 0.8, 1.0)),
     "tau^f": ("path_probability", (0.4, 0.5, 0.6)),
     "rho^f": ("primacy", (0.5, 0.6, 0.7, 0.8)),
+}
+# The talk says that more examples are needed when one of these is small.
+FEWER = {
+    "alpha'": "Kendall's tau of examples and alpha'",
+    "tau^f": "Kendall's tau of examples and tau^f",
 }
 VARIED_ENDS = {"alpha'": VARIED["alpha'"], "tau_o^f": ("end_probability", (0.4, 0.5, 0.6, 0.7))}
 
@@ -231,7 +261,11 @@ def examples(runs: Runs) -> tuple[list[Rows], dict[str, np.ndarray]]:
     for letter, of_letter in tests.items():
         place = [points.index(point) for point in of_letter]
         parts.append(curves("examples", "examples", seeds, x[place, None], {letter: y[place]}))
-        found[f"exponent of examples in {letter}"] = slopes(np.array(VARIED[letter][1]), y[place])
+        values = np.array(VARIED[letter][1])
+        found[f"exponent of examples in {letter}"] = slopes(values, y[place])
+        if letter in FEWER:
+            found[FEWER[letter]] = np.array([kendall(values, of_run) for of_run in y[place].T])
+    found["no wrong step with 240 examples"] = np.where(errors[x.argmin(), -1] == 0, 1.0, 0.0)
     return parts, found
 
 
