@@ -164,17 +164,18 @@ def over_lengths(
     lengths: Sequence[int],
     measure: Measure,
     purpose: str = "lengths",
+    times: int = 8,
     **law: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the seeds of layers, (layers, 1), and a measure of each at every test length, (layers,
     lengths, ...).
 
-    Runs of a seed share their prompts. `law` has their spectrum, by default that of the training,
-    and their noise.
+    Runs of a seed share their prompts, `times` prompts_test of each length. `law` has their
+    spectrum, by default that of the training, and their noise.
     """
 
     def at(config: Config, matrix: np.ndarray, m: int) -> Any:
-        source, count = generator(config, purpose, m), 8 * runs.sweep.test.prompts_test
+        source, count = generator(config, purpose, m), times * runs.sweep.test.prompts_test
         return measure(
             statistics(source, count, m, **{"spectrum": config.spectrum(), **law}), matrix, source
         )

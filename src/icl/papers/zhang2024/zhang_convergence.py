@@ -51,7 +51,7 @@ def sweeps(scale: str) -> list[Sweep]:
         "zhang_flow": (range(steps + 1), log_time),
         "zhang_starts": ([7], late | skewed | {"initial_scale": SIGMAS.values()}),
         "zhang_unstructured": ([7], late | skewed | {"start": ["unstructured"]}),
-        "zhang_random_starts": ([7], late | random),
+        "zhang_random_starts": ([7], late | random | {"initial_scale": [0.1]}),
         "zhang_prompts": (often, on_prompts),
         # Random covariances have heavier tails: with 0.02 the noise of the gradient keeps c U far
         # from its limit.

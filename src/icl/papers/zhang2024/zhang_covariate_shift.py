@@ -150,7 +150,9 @@ def other_covariance(runs: Runs) -> list[Rows]:
     and their slope.
     """
     isotropic, law = layers(runs, eigenvalues=()), {"spectrum": SPECTRUM}
-    seeds, errors = over_lengths(runs, isotropic, TEST_LENGTHS, relative, "other covariance", **law)
+    seeds, errors = over_lengths(
+        runs, isotropic, TEST_LENGTHS, relative, "other covariance", times=64, **law
+    )
     slopes = evaluation.slopes(TEST_LENGTHS, errors, 300)
     return [
         curves(RELATIVE, "lengths", seeds, TEST_LENGTHS, {"other covariance, prompts": errors}),

@@ -129,6 +129,11 @@ def tolerance(runs: Runs) -> list[Rows]:
         curves(OVER_QUERY, "tolerance", seeds, TEST_LENGTHS, on_prompts),
         curves(OVER_QUERY, "tolerance", None, x, exact),
         rows("largest error over the norm of a shifted query", seeds, largest),
+        rows(
+            "slope of the error of rotated queries against M",
+            seeds,
+            evaluation.slopes(TEST_LENGTHS, on_prompts["rotated, prompts"], 300),
+        ),
     ]
 
 
