@@ -127,6 +127,10 @@ OTHERS = {
     "error at scale 3 of x over that at 1": STIFF,
     "error at scale 2 of x less that at 1": STIFF,
     "error at scale 1/3 of x less that at 1": NARROW,
+    "error at scale 1/3 of x less that at 2": Planted(
+        CONTROL.what, patches=RIDGE, control=dataclasses.replace(STIFF, control=None)
+    ),
+    "error at scale 1/2 of x less that at 1": NARROW,
     "error at scale 3 of x less that of w": EXCHANGED,
 }
 PLANTED = {

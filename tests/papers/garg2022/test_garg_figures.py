@@ -13,7 +13,7 @@ from icl.core.runs import Runs
 from icl.core.table import Table
 from icl.models import linear_attention_theory as theory
 from icl.papers.garg2022 import decoder, garg_errors, garg_function, gpt2, panels, shifts
-from icl.papers.garg2022.evaluation import ERROR, squared_errors, sweeps
+from icl.papers.garg2022.evaluation import BATCHES, ERROR, judged, means, squared_errors, sweeps
 from icl.pipeline import figures
 from tests.rounding import chained, rounding
 
@@ -152,3 +152,23 @@ def test_the_axis_counts_examples_and_dimensions() -> None:
     names = panels.examples_axis(5, (0, 0.25, 0.5, 1, 1.5, 2), (-1, 41.1)).names
     assert names == ["0\n", "\n$d/4$", "\n$d/2$", "5\n$d$", "\n$3d/2$", "10\n$2d$"]
     assert panels.examples_axis(20, (0, 0.5, 2), (-1, 41.1)).names == ["0", "10", "40"]
+
+
+def test_batches_of_one_training_judge_the_published_dimension() -> None:
+    """A mean has its batches' means as pseudo-values; a maximum keeps its estimate, less its
+    bias.
+    """
+    few = runs(20 * BATCHES)
+    config = dataclasses.replace(few.sweep.configs[0], dimension=20)
+    wide = dataclasses.replace(
+        few, sweep=dataclasses.replace(few.sweep, configs=(config, few.sweep.configs[1]))
+    )
+    errors = np.random.default_rng(0).exponential(size=(SEEDS, 20 * BATCHES, 3)) * [1, 2, 3]
+    found = means(wide, errors)
+    assert found.shape == (BATCHES + 1, 3)
+    rows = judged(wide, {"last": found[:, -1], "largest": found.max(axis=1)})
+    values = rows.groupby("observable")["value"].apply(np.array)
+    batches = errors[0, :, -1].reshape(BATCHES, -1).mean(axis=1)
+    np.testing.assert_allclose(values["last"], batches)
+    np.testing.assert_allclose(values["largest"], batches)
+    assert judged(few, {"last": np.zeros(SEEDS)})["seed"].tolist() == few.sweep.seeds

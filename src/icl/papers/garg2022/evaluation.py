@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from icl.evidence import intervals
-from icl.figure import Rows, Runs, Sweep, grid, join, rows, stream
+from icl.figure import Rows, Runs, Sweep, facts, grid, join, rows, stream
 from icl.papers.garg2022 import decoder, gpt2
 from icl.papers.garg2022.baselines import BASELINES
 from icl.papers.garg2022.shifts import Questions
 
+PUBLISHED_DIMENSION = 20
+# The published evaluation has this many batches of 64 prompts.
+BATCHES = 20
 TRANSFORMER = "Transformer"
 ERROR, BAND = "squared error", "bootstrap band of the squared error"
 
@@ -36,7 +39,7 @@ CONSTANTS: Mapping[str, Mapping[str, Any]] = {
         "every": 250,
         "optimiser": "muon",
         "learning_rate": 5e-3,
-        "decay": 0.5,
+        "decay": 1.0,
         "schedule": "cosine",
         "warm_up": 300,
         "clip_norm": 1.0,
@@ -86,6 +89,33 @@ def sweeps(scale: str) -> list[Sweep]:
 def dimension(runs: Runs) -> int:
     """d of a training."""
     return runs.sweep.configs[0].dimension
+
+
+def means(runs: Runs, errors: np.ndarray) -> np.ndarray:
+    """Return means over prompts, (runs, prompts, ...) -> (runs, ...), from which claims are judged.
+
+    The published pictures show one training. In its dimension the means are therefore those of the
+    first run, over all prompts and then without each of the BATCHES batches, (BATCHES + 1, ...).
+    """
+    if dimension(runs) != PUBLISHED_DIMENSION:
+        return errors.mean(axis=1)
+    batches = errors[0].reshape(BATCHES, -1, *errors.shape[2:]).mean(axis=1)
+    whole = batches.mean(axis=0)
+    return np.concatenate([whole[None], (BATCHES * whole - batches) / (BATCHES - 1)])
+
+
+def judged(runs: Runs, values: Mapping[str, np.ndarray]) -> Rows:
+    """Return the rows of quantities computed from `means`: observable -> (runs,) each.
+
+    In the published dimension there is a row for every batch i of the first run, the jackknife's
+    pseudo-value m t - (m - 1) t_i with m = BATCHES, t over all prompts and t_i without the batch
+    (Tukey 1958).
+    Their mean is t less its bias of order 1/m.
+    """
+    if dimension(runs) != PUBLISHED_DIMENSION:
+        return facts(runs.sweep.seeds, values)
+    pseudo = {name: BATCHES * t[0] - (BATCHES - 1) * t[1:] for name, t in values.items()}
+    return facts(range(BATCHES), pseudo)
 
 
 def squared_errors(

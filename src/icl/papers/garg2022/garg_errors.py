@@ -21,7 +21,6 @@ from icl.figure import (
     Style,
     Table,
     Trained,
-    facts,
     plotting,
     rows,
 )
@@ -33,6 +32,8 @@ from icl.papers.garg2022.evaluation import (
     TRANSFORMER,
     dimension,
     error_table,
+    judged,
+    means,
     squared_errors,
     sweeps,
 )
@@ -54,12 +55,12 @@ def measure_linear(runs: Trained, scale: str) -> Rows:
     """
     trained = runs["garg"]
     errors = squared_errors(trained, shifts.questions(trained, "clean", shifts.clean))
-    ours, exact = (errors[name].mean(axis=1) for name in (TRANSFORMER, LEAST_SQUARES))
+    ours, exact = (means(trained, errors[name]) for name in (TRANSFORMER, LEAST_SQUARES))
     bounded = {
         "largest excess of the transformer over least squares": (ours - exact).max(axis=1),
         "error of the transformer with 2d examples": ours[:, 2 * dimension(trained)],
     }
-    return error_table(trained, {"main": errors}, facts(trained.sweep.seeds, bounded))
+    return error_table(trained, {"main": errors}, judged(trained, bounded))
 
 
 @plotting.under_defaults
@@ -80,13 +81,13 @@ def measure_shifts(runs: Trained, scale: str) -> Rows:
     }
     errors = {panel: squared_errors(trained, questions) for panel, questions in shifted.items()}
     ours, exact, near = (
-        {panel: of_panel[name].mean(axis=1) for panel, of_panel in errors.items()}
+        {panel: means(trained, of_panel[name]) for panel, of_panel in errors.items()}
         for name in (TRANSFORMER, LEAST_SQUARES, NEIGHBOURS)
     )
     clean = squared_errors(trained, shifts.questions(trained, "clean", shifts.clean), [TRANSFORMER])
-    plain = clean[TRANSFORMER].mean(axis=1)
+    plain = means(trained, clean[TRANSFORMER])
     orthogonal, d = shifted["orthogonal"], dimension(trained)
-    of_zero = (orthogonal.answers**2 / orthogonal.unit).mean(axis=1)
+    of_zero = means(trained, orthogonal.answers**2 / orthogonal.unit)
     over_exact = {panel: ours[panel] - exact[panel] for panel in errors}
     skewed, noisy, subspace = ours["skewed"], ours["noisy"], ours["subspace"]
     bounded = {
@@ -117,7 +118,7 @@ def measure_shifts(runs: Trained, scale: str) -> Rows:
             :, 2 * d
         ],
     }
-    return error_table(trained, errors, facts(trained.sweep.seeds, bounded))
+    return error_table(trained, errors, judged(trained, bounded))
 
 
 @plotting.under_defaults
@@ -163,7 +164,7 @@ def measure_scaling(runs: Trained, scale: str) -> Rows:
     )
     errors = {panel: exact | scaled_errors(trained, scaled) for panel, scaled in SCALED.items()}
     x, w = (
-        {name: errors[panel][name].mean(axis=1)[:, 2 * dimension(trained)] for name in SCALES}
+        {name: means(trained, errors[panel][name])[:, 2 * dimension(trained)] for name in SCALES}
         for panel in "xw"
     )
     others = np.max([x[name] for name in SCALES if name != "3"], axis=0)
@@ -172,9 +173,11 @@ def measure_scaling(runs: Trained, scale: str) -> Rows:
         "error at scale 3 of x over that at 1": x["3"] / x["1"],
         "error at scale 2 of x less that at 1": x["2"] - x["1"],
         "error at scale 1/3 of x less that at 1": x["1/3"] - x["1"],
+        "error at scale 1/3 of x less that at 2": x["1/3"] - x["2"],
+        "error at scale 1/2 of x less that at 1": x["1/2"] - x["1"],
         "error at scale 3 of x less that of w": x["3"] - w["3"],
     }
-    return error_table(trained, errors, facts(trained.sweep.seeds, bounded))
+    return error_table(trained, errors, judged(trained, bounded))
 
 
 @plotting.under_defaults

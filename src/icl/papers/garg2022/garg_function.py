@@ -22,9 +22,14 @@ from icl.figure import (
 )
 from icl.models import estimators
 from icl.papers.garg2022 import decoder, gpt2
-from icl.papers.garg2022.evaluation import dimension, sweeps
-from icl.papers.garg2022.panels import (
+from icl.papers.garg2022.evaluation import (
     PUBLISHED_DIMENSION,
+    dimension,
+    judged,
+    means,
+    sweeps,
+)
+from icl.papers.garg2022.panels import (
     dimension_in,
     dress,
     legend_box,
@@ -100,14 +105,15 @@ def measure(runs: Trained, scale: str) -> Rows:
         ]
     side = np.linspace(*USUAL, 3) * _shrunk(d)
     distances = np.concatenate([-side, side])
-    size = np.mean((slopes[:, :1] * distances) ** 2)
+    truth = np.mean((slopes[:, :1] * distances) ** 2, axis=1)
+    size, bounded = means(trained, np.broadcast_to(truth, (len(seeds), len(truth)))), {}
     for observable, after, which in (
         ("squared distance to the projected truth after d/2 examples", HALF, 1),
         ("squared distance to the truth after 2d examples", TWICE, 0),
     ):
         wrong = learned(after, slice(None), distances) - slopes[:, which, None] * distances
-        parts.append(rows(observable, seeds, np.mean(wrong**2, axis=(1, 2)) / size))
-    return join(parts)
+        bounded[observable] = means(trained, np.mean(wrong**2, axis=2)) / size
+    return join([*parts, judged(trained, bounded)])
 
 
 def _shrunk(d: int) -> float:

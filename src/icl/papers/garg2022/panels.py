@@ -10,9 +10,8 @@ import numpy as np
 from icl.drawing import darkgrid
 from icl.figure import Axes, Axis, Picture, Style, Table, plotting
 from icl.papers.garg2022.baselines import AVERAGING, LEAST_SQUARES, NEIGHBOURS
-from icl.papers.garg2022.evaluation import BAND, ERROR, TRANSFORMER
+from icl.papers.garg2022.evaluation import BAND, ERROR, PUBLISHED_DIMENSION, TRANSFORMER
 
-PUBLISHED_DIMENSION = 20
 COLOURS = (darkgrid.BLUE, darkgrid.ORANGE, darkgrid.GREEN, darkgrid.RED)
 ALL = [
     Style(n, n, c)
