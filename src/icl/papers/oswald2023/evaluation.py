@@ -146,20 +146,6 @@ def final_losses(trained: Runs) -> np.ndarray:
     return np.array([layer_loss(trained_layer(trained, run), config) for run, config in configs])
 
 
-FINAL_EXCESS = "final loss from gradient descent (0) to the plateau (1)"
-
-
-def final_excess(trained: Runs) -> np.ndarray:
-    """Return the final excess loss over all tasks: 0 at the best gradient step, 1 at the
-    plateau, (runs,).
-    """
-    best, saddle = (
-        loss(trained.sweep.configs[0])
-        for loss in (closed_forms.best_loss, closed_forms.saddle_loss)
-    )
-    return (final_losses(trained) - best) / (saddle - best)
-
-
 def preconditioner_errors(layer: Layer, config: Config) -> tuple[float, float]:
     """Return the largest errors of B relative to its optimum -(s / (N q)) I, on and off the
     diagonal.

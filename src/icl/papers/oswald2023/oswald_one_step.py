@@ -25,7 +25,6 @@ from icl.figure import (
     rows,
 )
 from icl.papers.oswald2023 import closed_forms, evaluation, oswald_trained_layer, trainings
-from icl.papers.oswald2023.evaluation import FINAL_EXCESS, final_excess
 from icl.papers.oswald2023.linear_attention import Config
 from icl.papers.oswald2023.oswald_trained_layer import ALPHAS, FINAL_LOSS, GREEN, PURPLE
 
@@ -138,12 +137,10 @@ def along_training(trained: Runs) -> Iterator[Rows]:
     on_plateau = [len(errors) > 0 for errors in plateaus]
     elsewhere = [np.any(errors > OFF_LEVEL) for errors in plateaus]
     bounded = {
-        "final loss against GD, relative": excess,
         "share of seeds that end within 0.5 % of GD": excess <= 0.005,
         "final cosine": final["Model cos"],
         "final difference of the derivatives": final["Model diff"],
         "final difference of the predictions": final["Preds diff"],
-        FINAL_EXCESS: final_excess(trained),
         # Without a plateau there is nothing to judge.
         "share of seeds with a plateau elsewhere": elsewhere if any(on_plateau) else np.nan,
         "seeds with a plateau": on_plateau,
@@ -163,37 +160,52 @@ def plateau_errors(losses: np.ndarray, config: Config) -> np.ndarray:
 # Panel C
 
 
+# Sizes that are judged together, and the layers whose loss is compared with gradient descent.
+SMALL, LARGE = "N = d = 5 and 10", "N = d = 20, 35 and 50"
+COMPARED = {
+    (SMALL, "Trained TF"): "largest excess of the trained layer's loss, relative",
+    (SMALL, "Interpolated"): "largest excess of the mean layer's loss, relative",
+    (LARGE, "Trained TF"): "largest excess of the trained layer's loss, relative",
+}
+
+
 def by_size(runs: Trained) -> Iterator[Rows]:
     """Panel C from the sampled trainings, and each seed's largest errors over N = d, also on the
     population.
     """
-    # N = d = 10 has more seeds.
+    # N = d = 5 and 10 have more seeds.
     count = min(len(of_size.sweep.configs) for of_size in runs.values())
     errors: dict[str, list[np.ndarray]] = {}
+    excess: dict[tuple[str, str], list[np.ndarray]] = {}
     for size in trainings.SIZES:
         sampled, population = (runs[f"oswald_{kind}_{size}"] for kind in ("sampled", "population"))
-        seeds, config = sampled.sweep.seeds[:count], population.sweep.configs[0]
-        layers = [evaluation.layers_by_series(sampled, run) for run in range(count)]
+        seeds, config = sampled.sweep.seeds, population.sweep.configs[0]
+        layers = [evaluation.layers_by_series(sampled, run) for run in range(len(seeds))]
         losses = {
             name: np.array([evaluation.layer_loss(each[name], config) for each in layers])
             for name in layers[0]
         }
         yield curves(FINAL_LOSS, "C", seeds, size, losses)
+        for name in ("Trained TF", "Interpolated"):
+            group = SMALL if size in trainings.SMALL else LARGE
+            excess.setdefault((group, name), []).append(losses[name] / losses["GD"] - 1)
         exact = evaluation.final_losses(population)[:count]
         on_exact = [evaluation.trained_layer(population, run) for run in range(count)]
         off_b = np.array([evaluation.preconditioner_errors(layer, config) for layer in on_exact])
         of_size = {
-            "largest excess of the trained layer's loss, relative": losses["Trained TF"]
-            / losses["GD"]
-            - 1,
-            f"{FINAL_EXCESS}, over N = d": final_excess(sampled)[:count],
-            "largest excess of the population's loss, relative": exact / losses["GD"] - 1,
+            "largest excess of the population's loss, relative": exact / losses["GD"][:count] - 1,
             "largest error of B on the diagonal, relative": off_b[:, 0],
             "largest error of B off the diagonal, relative": off_b[:, 1],
         }
         for name, values in of_size.items():
             errors.setdefault(name, []).append(values)
-    yield facts(seeds, {name: np.max(over_sizes, axis=0) for name, over_sizes in errors.items()})
+    for key, observable in COMPARED.items():
+        largest, group = np.max(excess[key], axis=0), key[0]
+        of_group = runs[f"oswald_sampled_{trainings.SIZE if group == SMALL else size}"].sweep.seeds
+        yield facts(of_group, {f"{observable}, {group}": largest})
+    yield facts(
+        seeds[:count], {name: np.max(over_sizes, axis=0) for name, over_sizes in errors.items()}
+    )
 
 
 # Drawing

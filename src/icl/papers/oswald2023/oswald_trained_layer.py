@@ -26,7 +26,6 @@ from icl.figure import (
     rows,
 )
 from icl.papers.oswald2023 import closed_forms, evaluation
-from icl.papers.oswald2023.evaluation import FINAL_EXCESS, final_excess
 from icl.papers.oswald2023.linear_attention import MATRICES
 from icl.papers.oswald2023.trainings import published
 
@@ -64,7 +63,7 @@ def measure_steps(runs: Trained, scale: str) -> Rows:
     }
     # fmin, because of infinity over infinity.
     distance = np.fmin(abs(losses[TRAINED] / losses[GD] - 1).max(axis=1), FAR)
-    bounded = {FINAL_EXCESS: final_excess(trained), "largest distance from GD, relative": distance}
+    bounded = {"largest distance from GD, relative": distance}
     x = EVERY * np.arange(losses[GD].shape[1])
     return join([curves("loss", "main", seeds[:, None], x, losses), facts(seeds, bounded)])
 
@@ -120,7 +119,6 @@ def measure_larger_inputs(runs: Trained, scale: str) -> Rows:
         "largest ratio of the three losses, minus 1": (
             three.max(axis=0) / three.min(axis=0) - 1
         ).max(axis=1),
-        FINAL_EXCESS: final_excess(trained),
     }
     return join([curves(FINAL_LOSS, "main", seeds[:, None], ALPHAS, losses), facts(seeds, bounded)])
 
