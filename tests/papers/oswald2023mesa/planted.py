@@ -88,6 +88,11 @@ PLANTED = {
         ),
     },
     "U6": {"largest |linear-SA - GD|, t < 40": UNTRAINED},
+    "U12": {
+        "largest |linear-SA - GD|, t >= 40": Planted(
+            "0.9 of the step size", each(scaled(lambda point: 0.9**0.5))
+        ),
+    },
     "U7": {
         "largest |Mesa - least squares|, t <= 9": UNTRAINED,
         "MSE of Mesa at t = 10": UNTRAINED,

@@ -197,8 +197,10 @@ def measure_length(runs: Trained, scale: str) -> Rows:
         for each in (errors, errors_by_series(runs, longer, fewer))
     )
     mesa, config = mse["Mesa"], sweep.configs[0]
+    from_descent = abs(mse["linear-SA"] - mse["GD_exact-1"])
     bounded = {
-        "largest |linear-SA - GD|, t < 40": abs(mse["linear-SA"] - mse["GD_exact-1"])[:, :40],
+        "largest |linear-SA - GD|, t < 40": from_descent[:, :40],
+        "largest |linear-SA - GD|, t >= 40": from_descent[:, 40:],
         "largest |Mesa - least squares|, t <= 9": abs(mesa - least_squares_loss(config))[:, :10],
         "MSE of Mesa at t = 10": mesa[:, 10:11],
         "largest MSE of Mesa, t >= 15": mesa[:, 15:],
