@@ -18,7 +18,6 @@ from icl.models.optimisers import Optimiser, adam, halving
 from icl.papers.cheng2024 import (
     cheng_functional_gd,
     gauss_newton,
-    loss_figures,
     normalised_steps,
     trainings,
     transformers,
@@ -363,10 +362,3 @@ def test_a_diverged_training_has_the_loss_of_the_prediction_0() -> None:
 def test_bad_constants_are_refused(constants: dict[str, object], message: str) -> None:
     with pytest.raises(ConstantError, match=message):
         Config(**constants)
-
-
-def test_trainings_that_diverge_or_end_behind_the_oracle_have_not_converged() -> None:
-    """The limit is 0.05 in log loss."""
-    setting, ends = Setting("linear", "linear", 3, 14), np.array([-0.2, 0.04, 0.06, np.nan])
-    behind = loss_figures.not_converged({setting: ends}, {setting: np.zeros(4)}, [setting])
-    assert behind.tolist() == [0, 0, 1, 1]
