@@ -45,18 +45,23 @@ def test_the_structured_loss_is_that_of_a_stack_with_the_structure(
 
 
 def closed_under_rotations(g: np.ndarray) -> torch.Tensor:
-    """All images of Gram matrices (3, 3, count) under signed permutations, which leave only
-    multiples of I invariant: (1, 3, 3, images).
+    """All images of Gram matrices (d, d, count) under signed permutations, which leave only
+    multiples of I invariant: (1, d, d, images).
     """
-    signs = itertools.product((1.0, -1.0), repeat=3)
+    d = len(g)
+    signs = itertools.product((1.0, -1.0), repeat=d)
     turns = np.array(
-        [np.diag(s)[list(order)] for s in signs for order in itertools.permutations(range(3))]
+        [np.diag(s)[list(order)] for s in signs for order in itertools.permutations(range(d))]
     )
-    return torch.from_numpy(np.einsum("tij,jkm,tlk->iltm", turns, g, turns).reshape(1, 3, 3, -1))
+    images = np.einsum("tij,jkm,tlk->iltm", turns, g, turns, optimize=True)
+    return torch.from_numpy(images.reshape(1, d, d, -1))
 
 
 @pytest.mark.parametrize("relaxed", [False, True])
-def test_the_least_structured_loss_is_a_stationary_point(relaxed: bool) -> None:
+@pytest.mark.parametrize(("d", "prompts"), [(3, 40), (5, 8)])
+def test_the_least_structured_loss_is_a_stationary_point(
+    d: int, prompts: int, relaxed: bool
+) -> None:
     """AH28, theorems 3 and 4 of Ahn et al.: stationary in all entries of A and P, not only in a_l
     and b_l.
 
@@ -64,18 +69,18 @@ def test_the_least_structured_loss_is_a_stationary_point(relaxed: bool) -> None:
     Sigma.
     """
     drawn = model.draw_whitened(
-        Config(dimension=3, context_length=12), np.random.default_rng(0), 40
+        Config(dimension=d, context_length=12), np.random.default_rng(0), prompts
     )["gram"]
     start = Structured(np.array([-0.4, -0.7, -1.2]), np.array([0.2, 0.1]) * relaxed)
     best = structured_stacks.least_from(start, np.linalg.eigvalsh(drawn.T), moves=relaxed)
-    g, eye, sizes = closed_under_rotations(drawn), torch.eye(3, dtype=torch.float64), []
+    g, eye, sizes = closed_under_rotations(drawn), torch.eye(d, dtype=torch.float64), []
     for stack in (start, best):
-        blocks = [block[None].requires_grad_() for block in stack.blocks(3)]
+        blocks = [block[None].requires_grad_() for block in stack.blocks(d)]
         loss = gram_losses.averaged_loss(Whitened(*blocks), g, eye[None], p_is_zero=False)
         # P = 0 is fixed without `relaxed`.
         slopes = torch.cat(torch.autograd.grad(loss[0], blocks)[0 if relaxed else 1 :])
         trace = torch.diagonal(slopes, dim1=-2, dim2=-1).sum(dim=-1)
-        torch.testing.assert_close(slopes, trace[..., None, None] / 3 * eye, rtol=0, atol=1e-11)
+        torch.testing.assert_close(slopes, trace[..., None, None] / d * eye, rtol=0, atol=1e-11)
         sizes.append(slopes.flatten(1).norm(dim=1))
     # The search stops slightly before the minimum.
     assert (sizes[1] < 1e-3 * sizes[0]).all()

@@ -136,8 +136,6 @@ def measure_layers(runs: Trained, scale: str) -> Rows:
         "least lead of the transformer over preconditioned GD": (pgd - sparse)[1:].min(axis=0),
         "least lead of preconditioned GD over GD": (log["GD"] - pgd)[1:].min(axis=0),
         "|transformer - preconditioned GD|, L = 1": abs(sparse - pgd)[0],
-        "failed, L = 3": failed[1],
-        "failed, any L": failed.max(axis=0),
         "least gain per layer, sparse": (sparse[:-1] - sparse[1:]).min(axis=0),
         "least gain per layer, relaxed": (relaxed[:-1] - relaxed[1:]).min(axis=0),
     }
@@ -217,7 +215,6 @@ def measure_length(runs: Trained, scale: str) -> Rows:
     transformer, descent = np.log(losses["transformer"]), np.log(losses["PGD"])
     failed = ~(losses["transformer"] < losses["PGD"]) * 1.0
     bounded = {
-        "failed at any n": failed.max(axis=0),
         "least lead of the transformer over preconditioned GD, n >= 4": (descent - transformer)[
             n >= 4
         ].min(axis=0),
