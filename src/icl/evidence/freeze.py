@@ -20,7 +20,7 @@ from icl.evidence import ledger
 from icl.evidence.ledger import Claim
 
 FILE = Path(__file__).with_name("frozen.json")
-COMMIT = ""
+COMMIT = "529f0b97b987dc5714fe0f2ed5c7bbffa4d3ff7b"
 """The commit that froze the claims."""
 PARTS = {"bounds": ("bounds", "conditions"), "texts": ("kind", "tested", "premise")}
 
