@@ -542,6 +542,7 @@ def refusal(workflow: Workflow, *arguments: str) -> str:
         (["figure9", "-Cseeds=2", "--config=scale=smoke"], "--config: is given twice"),
         (["figure9", "--config", "seeds=1_0"], "'1_0' could mean another value"),
         (["figüre9"], "target 'figüre9': no such target; try figure9"),
+        (["figure9", "scale=smoke"], "scale=smoke: settings stand after --config"),
         (
             ["results/paper/x/figure9.parquet"],
             "not in laptop, the folder of this config; add --config scale=paper",

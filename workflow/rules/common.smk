@@ -92,10 +92,11 @@ def free_name(name):
 
 def unknown_target(wildcards):
     """Exit for a misspelt target; Snakemake tries this rule last."""
+    target = wildcards.target
+    if "=" in target:
+        sys.exit(f"{target}: settings stand after --config, as in --config {target}")
     names = sorted(rule.name for rule in workflow.rules if not rule.has_wildcards())
-    sys.exit(
-        f"target {wildcards.target!r}: no such target; try {near(wildcards.target, names)}"
-    )
+    sys.exit(f"target {target!r}: no such target; try {near(target, names)}")
 
 
 def other_folder(wildcards):
