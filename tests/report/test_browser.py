@@ -324,7 +324,7 @@ def gallery(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize(
     ("query", "least", "most", "answer"),
     [
-        ("theorem 3 (c)", 3, 3, r"against ≥ 0\.01: contradicted; \d+ trainings"),
+        ("theorem 3 (c)", 3, 4, r"against ≥ 0\.15: supported; \d+ trainings"),
         ("figure21 constants", 1, 9, r"Constants of figure21 and their grades: \d+ inferred"),
         (
             "figure14 distance",
@@ -334,9 +334,8 @@ def gallery(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
         ),
         ("contradicted cause", 1, 20, r"Likely cause, (size|floor|reading|literally false): "),
         ("one training", 5, 40, r"one training"),
-        ("second sample differs", 1, 40, r"does not replicate|Second sample"),
         ("G10", 1, 2, r"constants not searched"),
-        ("make figure22", 1, 1, r"make figure22[\s\S]*training li_icl_stack: \d+ CPU s"),
+        ("make figure22", 1, 2, r"make figure22[\s\S]*training li_icl_stack: \d+ CPU s"),
         ("d = 20", 1, 60, r"layers 6 / 12"),
         (
             "Zheng ab planted",
