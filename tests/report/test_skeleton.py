@@ -116,14 +116,16 @@ def test_the_example_in_the_documentation_is_what_new_writes(
     """The violation names claim and bound; the lines of the other two places are in new files."""
     made: dict[Path, str] = {}
     monkeypatch.setattr(skeleton, "_written", made.update)
-    skeleton.paper("garcia2025")
+    # By another name, for who followed the page has that paper already.
+    skeleton.paper("other2025")
     text = (ROOT / "docs/adding.md").read_text(encoding="utf-8")
+    text = text.replace("garcia2025", "other2025").replace("GARCIA2025", "OTHER2025")
     measured, claim, violations = re.findall(r"```(?:python|yaml)\n(.*?)```", text, re.DOTALL)
     written = {line.strip() for text in made.values() for line in text.splitlines()}
     assert measured.strip() in " ".join(written)
     assert {line.strip() for line in claim.splitlines()} - {""} <= written
     compile(textwrap.dedent(violations), "planted.py", "exec")
-    planted = 'PLANTED = { "GARCIA2025-TRAINING": {"last loss over first loss"'
+    planted = 'PLANTED = { "OTHER2025-TRAINING": {"last loss over first loss"'
     assert planted in " ".join(violations.split())
 
 
