@@ -269,5 +269,7 @@ def figure9(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         path = tmp_path / f"{plan.results}/benchmarks/{name}.tsv"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"s\tcpu_time\tmax_rss\n1\t{seconds}\t400\n")
+    # The gallery takes results of the default settings, which another run of the suite changes.
+    monkeypatch.setattr(kernels, "ONE_ORDER", kernels.chosen())
     monkeypatch.chdir(tmp_path)
     return results.on_disk(plan, ["figure9", "figure12"])
