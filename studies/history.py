@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from icl.evidence.history import Event
+from icl.evidence.history import FIRST_SEED, Event
 from icl.evidence.ledger import Bound
 
-FIRST_JUDGED = 1000
 FIRST_FREEZE = "288e44dffae3e0c335bcbdc7c655032e1ee215b4"
 CLAIMS = "src/icl/papers"
 VERDICTS = ("gallery/verdicts.json", "gallery/verdicts.jsonl")
@@ -133,7 +132,7 @@ def _verdicts(blob: str) -> dict[tuple[str, str], str]:
     return {
         (line["claim"], f"{line['scale']}, seeds from {line['first_seed']}"): line["outcome"]
         for line in _lines(text)
-        if line.get("first_seed", 0) >= FIRST_JUDGED
+        if line.get("first_seed", 0) >= FIRST_SEED
     }
 
 

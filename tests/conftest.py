@@ -21,9 +21,9 @@ from icl.pipeline import kernels
 # the test; before numpy is loaded.
 kernels.choose()
 
-from icl.core.config import grid  # noqa: E402
-from icl.core.sweep import Sweep  # noqa: E402
-from icl.core.table import Table  # noqa: E402
+from icl.core.config import grid
+from icl.core.sweep import Sweep
+from icl.core.table import Table
 
 if TYPE_CHECKING:
     from icl.pipeline.plan import Plan

@@ -27,15 +27,15 @@ from icl.pipeline import kernels
 # As in tests/conftest.py, for the command; before numpy is loaded.
 kernels.choose()
 
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
+import numpy as np
+import pytest
 
-from icl.core import folders  # noqa: E402
-from icl.core.runs import Runs  # noqa: E402
-from icl.core.table import Table  # noqa: E402
-from icl.evidence import ledger  # noqa: E402
-from icl.evidence.judging import Part, judge  # noqa: E402
-from icl.pipeline import figures  # noqa: E402
+from icl.core import folders
+from icl.core.runs import Runs
+from icl.core.table import Table
+from icl.evidence import ledger
+from icl.evidence.judging import Part, judge
+from icl.pipeline import figures
 
 Trained = Mapping[str, Runs]
 # An object, the name of an attribute, and a function from the attribute to what replaces it.

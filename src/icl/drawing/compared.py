@@ -129,7 +129,7 @@ def series_of(axes: Any) -> Iterator[Drawn]:
 
 
 def _shared(shown: Sequence[Drawn]) -> list[list[Drawn]]:
-    """Return the series by axes, with the own style's line and marker for each name."""
+    """Return the series by axes, with a line and a marker of our own style for each name."""
     looks = dict(zip(dict.fromkeys(one.style.series for one in shown), cycle(own_style.CYCLE)))
     cells: dict[Axes, list[Drawn]] = {}
     for one in shown:

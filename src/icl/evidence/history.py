@@ -16,6 +16,8 @@ from icl.core.files import write_text
 from icl.evidence.ledger import Entry
 
 FILE = Path(__file__).with_name("history.json")
+FIRST_SEED = 1000
+"""The first seed that decided verdicts after the first freeze."""
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 

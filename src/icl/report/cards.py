@@ -30,7 +30,14 @@ KINDS = {
 }
 APART = "contradicted at reduced size, or fragile"
 """The row of contradicted statements whose contradiction may be due to our size or constants."""
-ROWS = (SUPPORTED, CONTRADICTED, APART, INCONCLUSIVE, NOT_TESTED)
+ROWS = {
+    SUPPORTED: SUPPORTED,
+    CONTRADICTED: CONTRADICTED,
+    APART: CONTRADICTED,
+    INCONCLUSIVE: INCONCLUSIVE,
+    NOT_TESTED: NOT_TESTED,
+}
+"""Row of the tables of statements -> the outcome of its statements."""
 OUT_OF = {"fragile": "searched", "repeated": "second sample"}
 LIMITS = {
     "computed": "nothing in them is random, and we knew their numbers when we set the bounds",

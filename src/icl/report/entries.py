@@ -105,6 +105,7 @@ def _cards(
     name: str,
     verdicts: Iterable[Mapping[str, Any]],
     second: gallery.Second,
+    moved: gallery.Moved,
     changes: Iterable[Change] = (),
 ) -> list[Card]:
     """Return a card per claim with a verdict, or that is not tested because it is judged at other
@@ -116,7 +117,6 @@ def _cards(
         {line["claim"]: (Verdict.read(line), line.get("date", "")) for line in verdicts},
         [],
     )
-    moved = gallery.moved_by_arithmetic() if plan.folder == plan.scale else {}
     for claim in ledger.claims(name):
         if claim.id in judged or (claim.scales and plan.scale not in claim.scales):
             verdict, day = judged.get(claim.id, (Verdict(claim.id, plan.scale, NOT_TESTED, ()), ""))
@@ -149,13 +149,11 @@ def from_disk(
     plan: Plan, records: Mapping[str, Record], changes: Iterable[Change] = ()
 ) -> list[Entry]:
     """Return the entries of verified results, with changes of claims against other results."""
-    made, changes, second = (
-        [],
-        list(changes),
-        gallery.second_samples() if plan.folder == plan.scale else {},
-    )
+    made, changes, is_default = [], list(changes), plan.folder == plan.scale
+    second = gallery.second_samples() if is_default else {}
+    moved = gallery.moved_by_arithmetic() if is_default else {}
     for name, record in records.items():
-        cards = _cards(plan, name, record["verdicts"], second, changes)
+        cards = _cards(plan, name, record["verdicts"], second, moved, changes)
         pictures = _pictures(plan, name, Path(plan.pictures_folder))
         others = {key: record[key] for key in ("distances", "diverged", "about", "table")}
         made.append(Entry(name, plan, cards, pictures, costs.of_figure(plan, name), **others))
@@ -166,7 +164,8 @@ def from_gallery() -> list[Entry]:
     """Return the entries of all figures in the gallery, each at the scale that it shows."""
     lines = [line for line in gallery.read(gallery.VERDICTS) if gallery.is_first(line)]
     lines += gallery.read(gallery.FIGURES)
-    plans, second, made = dict[tuple[str, int], Plan](), gallery.second_samples(), []
+    plans, made = dict[tuple[str, int], Plan](), []
+    second, moved = gallery.second_samples(), gallery.moved_by_arithmetic()
     for name in Plan(SCALES[0]).figures:
         of_name = [line for line in lines if line["figure"] == name]
         if of_name:
@@ -180,7 +179,7 @@ def from_gallery() -> list[Entry]:
             known = next((line for line in shown if "claim" not in line), {})
             seeds = known.get("seeds", 0)
             plan = plans.setdefault((scale, seeds), Plan(scale, seeds=seeds))
-            cards = _cards(plan, name, verdicts, second)
+            cards = _cards(plan, name, verdicts, second, moved)
             others = {
                 key: known[key]
                 for key in ("costs", "distances", "diverged", "about")

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ VERDICTS, FIGURES = FOLDER / "verdicts.jsonl", FOLDER / "figures.jsonl"
 Line = dict[str, Any]
 Second = Mapping[tuple[str, str], Verdict]
 """(claim, scale) -> the verdict on other seeds."""
+Moved = Mapping[tuple[str, str], str]
+"""(claim, scale) -> the outcome under another order of sums, where it differs."""
 
 
 def read(path: Path) -> list[Line]:
@@ -97,15 +100,14 @@ def second_samples() -> Second:
     return {(line["claim"], line["scale"]): Verdict.read(line) for line in lines}
 
 
-def moved_by_arithmetic() -> dict[tuple[str, str], str]:
-    """Return (claim, scale) -> the outcome under another order of sums, where it differs."""
-    lines = {
-        other: {
-            (line["claim"], line["scale"]): line["outcome"] for line in read(VERDICTS) if of(line)
-        }
-        for other, of in ((False, is_first), (True, is_of_other_arithmetic))
-    }
-    return {key: one for key, one in lines[True].items() if lines[False].get(key, one) != one}
+def moved_by_arithmetic() -> Moved:
+    """Return the outcomes that another order of sums moves."""
+    lines = read(VERDICTS)
+    usual, other = (
+        {(line["claim"], line["scale"]): line["outcome"] for line in lines if is_chosen(line)}
+        for is_chosen in (is_first, is_of_other_arithmetic)
+    )
+    return {key: outcome for key, outcome in other.items() if usual.get(key, outcome) != outcome}
 
 
 def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:
@@ -175,7 +177,7 @@ def update(plan: Plan, records: Mapping[str, Record]) -> None:
     """
     verdicts, figures = updated(plan, records)
     write(VERDICTS, verdicts)
-    if plan.first_seed != FIRST_SEED or kernels.chosen() != kernels.ONE_ORDER:
+    if plan.first_seed != FIRST_SEED or _is_other_arithmetic():
         return
     write(FIGURES, figures)
     for name in records:
@@ -190,7 +192,7 @@ def update(plan: Plan, records: Mapping[str, Record]) -> None:
 
 def updated(plan: Plan, records: Mapping[str, Record]) -> tuple[list[Line], list[Line]]:
     """Return the lines of both files as they will be with these figures."""
-    other = kernels.chosen() != kernels.ONE_ORDER
+    other = _is_other_arithmetic()
     replaced = [(name, plan.scale, plan.first_seed, other) for name in records]
     verdicts = [
         line
@@ -212,16 +214,20 @@ def updated(plan: Plan, records: Mapping[str, Record]) -> tuple[list[Line], list
     return verdicts, list(kept.values())
 
 
+def _is_other_arithmetic() -> bool:
+    return kernels.chosen() != kernels.ONE_ORDER
+
+
 def mixtures(figures: Iterable[Line]) -> list[str]:
     """Return why results are not of one revision in the history of this repository, without other
     changes, and of one environment on one machine; nothing if they are.
 
     figures : lines of figures.jsonl
     """
-    found, origins = [], dict[str, str]()
+    found, origins, known = [], dict[str, str](), cache(_is_in_history)
     for line in figures:
         about, name = line["about"], f"{line['figure']} ({line['scale']})"
-        if not about.get("clean") or not _is_in_history(about["revision"]):
+        if not about.get("clean") or not known(about["revision"]):
             found.append(f"{name}: was not made from a revision in the history, without changes")
         origin = {key: about.get(key) for key in ("revision", "python", "versions", "arithmetic")}
         origins.setdefault(canonical(origin), name)

@@ -8,7 +8,7 @@ from icl.evidence.history import Event
 from icl.pipeline.config import FIRST_SEED
 from icl.report.formatting import markdown, rendered, table
 
-FIRST, NOW = (f"laptop, seeds from {seed}" for seed in (1000, FIRST_SEED))
+FIRST, NOW = (f"laptop, seeds from {seed}" for seed in (history.FIRST_SEED, FIRST_SEED))
 """The samples that decided after the first freeze, and that decide now."""
 PARTS = ("kind", "bounds", "conditions")
 
@@ -50,6 +50,7 @@ def page() -> str:
         moved=_safe(changed),
         table=table,
         first=first_freeze(),
+        first_seed=history.FIRST_SEED,
         seed=FIRST_SEED,
     )
 

@@ -132,7 +132,7 @@ def html(
         folder=folder,
         against=against,
         outcomes=WORST_FIRST,
-        rows=list(ROWS),
+        rows=ROWS,
         drawing=drawing,
         brief=brief,
         picture=compact,

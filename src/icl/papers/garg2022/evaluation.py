@@ -109,8 +109,7 @@ def judged(runs: Runs, values: Mapping[str, np.ndarray]) -> Rows:
 
     In the published dimension there is a row for every batch i of the first run, the jackknife's
     pseudo-value m t - (m - 1) t_i with m = BATCHES, t over all prompts and t_i without the batch
-    (Tukey 1958).
-    Their mean is t less its bias of order 1/m.
+    (Tukey 1958). Their mean is t less its bias of order 1/m.
     """
     if dimension(runs) != PUBLISHED_DIMENSION:
         return facts(runs.sweep.seeds, values)
