@@ -129,8 +129,7 @@ def measured(
     """
     runs = {}
     for name in names:
-        amounts = space.amounts.get(name, space.amounts.get("others", {}))
-        sweeps = figures.sweeps(name, scale, {space.model: amounts | space.moved_in(name, point)})
+        sweeps = planned(space, scale, name, point)
         runs[name] = {
             key: trained(figures.with_seeds(sweep, seeds)) for key, sweep in sweeps.items()
         }
@@ -140,6 +139,18 @@ def measured(
     if not all(bool(w.isfinite().all()) for w in weights):
         return {}
     return {name: figures.measure(name, of_figure, scale) for name, of_figure in runs.items()}
+
+
+def planned(space: Space, scale: str, name: str, point: Point) -> dict[str, Sweep]:
+    """Return the sweeps of a figure with a point's constants; those that the space fixes have
+    the usual ones.
+    """
+    amounts = space.amounts.get(name, space.amounts.get("others", {}))
+    usual, moved = (
+        figures.sweeps(name, scale, {space.model: amounts | constants})
+        for constants in ({}, space.moved_in(name, point))
+    )
+    return moved | {key: usual[key] for key in space.fixed if key in usual}
 
 
 def trained(sweep: Sweep) -> Runs:

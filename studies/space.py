@@ -73,6 +73,7 @@ class Space(BaseModel, frozen=True, extra="forbid"):
         minimised
     held_out : published figures of this model without numbers, which are never fitted
     judged : figures whose claims are judged along the slices
+    fixed : trainings of these figures whose constants do not move
     amounts : figure or `others` -> constants for the amount of testing, less than in a real run
     floors : figure -> the smallest error rate that its number of test prompts resolves
     trials : of the search; finalists : the number of best points that are repeated with new seeds
@@ -84,6 +85,7 @@ class Space(BaseModel, frozen=True, extra="forbid"):
     fitted: tuple[str, ...]
     held_out: tuple[str, ...]
     judged: tuple[str, ...]
+    fixed: tuple[str, ...] = ()
     amounts: dict[str, Point] = {}
     floors: dict[str, float] = {}
     trials: int = 0
@@ -104,7 +106,7 @@ class Space(BaseModel, frozen=True, extra="forbid"):
         }
         axes = {name: axis.figures for name, axis in self.axes.items() if name in known}
         return {
-            name: _of_figures(name, figures) if figures else known[name]
+            name: self._of_figures(name, figures) if figures else known[name]
             for name, figures in axes.items()
         }
 
@@ -116,18 +118,19 @@ class Space(BaseModel, frozen=True, extra="forbid"):
             if figure in (self.axes[name].figures or (figure,))
         }
 
-
-def _of_figures(constant: str, figures: tuple[str, ...]) -> Any:
-    """Return the constant's value in these figures' tests, and in trainings that do not vary it."""
-    sweeps = [sweep for name in figures for sweep in registry.figure(name).sweeps("smoke")]
-    parts = [
-        part
-        for sweep in sweeps
-        if not sweep.varied(constant)
-        for part in (sweep.test, *sweep.configs)
-    ]
-    (value,) = {getattr(part, constant) for part in parts if hasattr(part, constant)}
-    return value
+    def _of_figures(self, constant: str, figures: tuple[str, ...]) -> Any:
+        """Return the constant's value in these figures' tests, and in trainings that do not vary
+        or fix it.
+        """
+        sweeps = [sweep for name in figures for sweep in registry.figure(name).sweeps("smoke")]
+        parts = [
+            part
+            for sweep in sweeps
+            if not sweep.varied(constant) and sweep.name not in self.fixed
+            for part in (sweep.test, *sweep.configs)
+        ]
+        (value,) = {getattr(part, constant) for part in parts if hasattr(part, constant)}
+        return value
 
 
 @cache

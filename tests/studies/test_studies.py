@@ -81,6 +81,16 @@ def test_an_axis_of_some_figures_has_their_value_and_moves_in_them_only() -> Non
     ]
 
 
+def test_a_fixed_training_keeps_its_constants_and_has_no_say_in_the_values_in_use() -> None:
+    rate = Axis(reason="for a test", low=0.5, high=3.0, figures=("icl_theorems",))
+    space = tiny(axes={"learning_rate": rate}, fixed=("li_icl",))
+    usual = figures.sweeps("icl_theorems", "smoke", {"li_icl": TINY})
+    assert space.defaults() == {"learning_rate": usual["li_icl_sgd"].configs[0].learning_rate}
+    moved = search.planned(space, "smoke", "icl_theorems", {"learning_rate": 3.0})
+    assert moved["li_icl"] == usual["li_icl"]
+    assert {config.learning_rate for config in moved["li_icl_sgd"].configs} == {3.0}
+
+
 @given(
     st.floats(1e-9, 1e9),
     st.sampled_from([START, RATE, Axis(reason="", low=10, high=400, whole=True)]),
