@@ -107,7 +107,7 @@ def test_an_outcome_that_another_order_of_sums_moves_is_shown_beside_it(
 ) -> None:
     (verdict,) = figure9.records["figure9"]["verdicts"]
     monkeypatch.setenv("MKL_CBWR", "SSE4_2")
-    for outcome, shown in (("inconclusive", ""), ("supported", "supported")):
+    for outcome, is_moved in (("inconclusive", False), ("supported", True)):
         gallery.VERDICTS.unlink(missing_ok=True)
         monkeypatch.delenv("MKL_CBWR")
         gallery.update(PLAN, figure9.records)
@@ -116,7 +116,8 @@ def test_an_outcome_that_another_order_of_sums_moves_is_shown_beside_it(
         gallery.update(PLAN, {"figure9": record})
         (entry,) = entries.from_gallery()
         (card,) = entry.cards
-        assert (card.outcome, card.other_arithmetic) == ("inconclusive", shown)
+        assert (card.outcome, card.other_arithmetic) == ("inconclusive", outcome)
+        assert card.is_moved is is_moved
     assert len(gallery.read(gallery.FIGURES)) == 1
 
 

@@ -63,7 +63,7 @@ class Card:
     second : its outcome on a second sample of seeds at the same scale; empty if there is none
     again : its bounds on that sample; empty where its values were not recorded
     date : of the verdict; changes : of its bounds against other results
-    other_arithmetic : its outcome under another order of sums, if that is another one
+    other_arithmetic : its outcome under another order of sums; empty if it was not judged so
     """
 
     claim: Claim
@@ -90,6 +90,11 @@ class Card:
     def is_repeated(self) -> bool:
         """Whether a second sample has the same outcome as the first."""
         return self.second == self.outcome
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether another order of sums gives another outcome."""
+        return self.other_arithmetic not in ("", self.outcome)
 
     @property
     def is_fitted(self) -> bool:
@@ -122,7 +127,7 @@ class Card:
         more = {
             "amended": bool(self.claim.amended),
             "changed since the freeze": bool(history.line(self.claim.id)),
-            "other arithmetic differs": bool(self.other_arithmetic),
+            "other arithmetic differs": self.is_moved,
             "second sample differs": bool(self.second) and not self.is_repeated,
         }
         return [*found, *(name for name, holds in more.items() if holds)]
@@ -174,18 +179,29 @@ def tally(cards: Sequence[Card], reduced: Collection[str] = ()) -> Tally:
     """
     found: dict[tuple[str, str], list[Sequence[Card]]] = defaultdict(list)
     for (kind, _), tests in by_statement(cards).items():
-        outcome, limits = worst(tests), qualities(tests, reduced)
-        if outcome == CONTRADICTED and {"reduced", "fragile"} & {*limits}:
+        outcome, found_limits = worst(tests), qualities(tests, reduced)
+        if outcome == CONTRADICTED and {"reduced", "fragile"} & {*found_limits}:
             outcome = APART
-        for name in (outcome, *(limits if outcome == SUPPORTED else ())):
+        for name in (outcome, *(found_limits if outcome == SUPPORTED else ())):
             found[kind, name].append(tests)
     return found
+
+
+def limits(totals: Tally) -> dict[str, str]:
+    """Return LIMITS without those that no statement could have, such as repetition if there is no
+    second sample.
+    """
+    known = {quality for _, quality in totals}
+    return {
+        name: words for name, words in LIMITS.items() if name not in OUT_OF or OUT_OF[name] in known
+    }
 
 
 def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
     """Return the number of statements per kind and outcome, the qualities of the supported ones,
     and the claims that are contradicted or that a second sample does not repeat, in Markdown.
     """
+    totals = tally(cards, reduced)
     changed = [card for card in cards if card.second and not card.is_repeated]
     against = [card for card in cards if card.outcome == CONTRADICTED]
     return rendered(
@@ -193,12 +209,13 @@ def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
         claims=len(cards),
         statements=len(by_statement(cards)),
         changed=changed,
-        moved=[card for card in cards if card.other_arithmetic],
+        otherwise=[card for card in cards if card.other_arithmetic],
+        moved=[card for card in cards if card.is_moved],
         against=against,
-        totals=tally(cards, reduced),
+        totals=totals,
         rows=ROWS,
         kinds=KINDS,
-        limits=LIMITS,
+        limits=limits(totals),
         out_of=OUT_OF,
         reduced=reduced,
     )

@@ -105,7 +105,7 @@ def _cards(
     name: str,
     verdicts: Iterable[Mapping[str, Any]],
     second: gallery.Second,
-    moved: gallery.Moved,
+    other: gallery.Outcomes,
     changes: Iterable[Change] = (),
 ) -> list[Card]:
     """Return a card per claim with a verdict, or that is not tested because it is judged at other
@@ -123,8 +123,8 @@ def _cards(
             of_claim = [change for change in changes if change.claim == claim.id]
             again = second.get((claim.id, plan.scale))
             repeated = (again.outcome, again.parts) if again else ("", ())
-            other = moved.get((claim.id, verdict.scale), "")
-            made.append(Card(claim, verdict, *repeated, day, of_claim, other))
+            otherwise = other.get((claim.id, verdict.scale), "")
+            made.append(Card(claim, verdict, *repeated, day, of_claim, otherwise))
     return made
 
 
@@ -151,9 +151,9 @@ def from_disk(
     """Return the entries of verified results, with changes of claims against other results."""
     made, changes, is_default = [], list(changes), plan.folder == plan.scale
     second = gallery.second_samples() if is_default else {}
-    moved = gallery.moved_by_arithmetic() if is_default else {}
+    other = gallery.by_other_arithmetic() if is_default else {}
     for name, record in records.items():
-        cards = _cards(plan, name, record["verdicts"], second, moved, changes)
+        cards = _cards(plan, name, record["verdicts"], second, other, changes)
         pictures = _pictures(plan, name, Path(plan.pictures_folder))
         others = {key: record[key] for key in ("distances", "diverged", "about", "table")}
         made.append(Entry(name, plan, cards, pictures, costs.of_figure(plan, name), **others))
@@ -165,7 +165,7 @@ def from_gallery() -> list[Entry]:
     lines = [line for line in gallery.read(gallery.VERDICTS) if gallery.is_first(line)]
     lines += gallery.read(gallery.FIGURES)
     plans, made = dict[tuple[str, int], Plan](), []
-    second, moved = gallery.second_samples(), gallery.moved_by_arithmetic()
+    second, other = gallery.second_samples(), gallery.by_other_arithmetic()
     for name in Plan(SCALES[0]).figures:
         of_name = [line for line in lines if line["figure"] == name]
         if of_name:
@@ -179,7 +179,7 @@ def from_gallery() -> list[Entry]:
             known = next((line for line in shown if "claim" not in line), {})
             seeds = known.get("seeds", 0)
             plan = plans.setdefault((scale, seeds), Plan(scale, seeds=seeds))
-            cards = _cards(plan, name, verdicts, second, moved)
+            cards = _cards(plan, name, verdicts, second, other)
             others = {
                 key: known[key]
                 for key in ("costs", "distances", "diverged", "about")

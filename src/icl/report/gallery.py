@@ -33,8 +33,8 @@ VERDICTS, FIGURES = FOLDER / "verdicts.jsonl", FOLDER / "figures.jsonl"
 Line = dict[str, Any]
 Second = Mapping[tuple[str, str], Verdict]
 """(claim, scale) -> the verdict on other seeds."""
-Moved = Mapping[tuple[str, str], str]
-"""(claim, scale) -> the outcome under another order of sums, where it differs."""
+Outcomes = Mapping[tuple[str, str], str]
+"""(claim, scale) -> an outcome."""
 
 
 def read(path: Path) -> list[Line]:
@@ -100,14 +100,10 @@ def second_samples() -> Second:
     return {(line["claim"], line["scale"]): Verdict.read(line) for line in lines}
 
 
-def moved_by_arithmetic() -> Moved:
-    """Return the outcomes that another order of sums moves."""
-    lines = read(VERDICTS)
-    usual, other = (
-        {(line["claim"], line["scale"]): line["outcome"] for line in lines if is_chosen(line)}
-        for is_chosen in (is_first, is_of_other_arithmetic)
-    )
-    return {key: outcome for key, outcome in other.items() if usual.get(key, outcome) != outcome}
+def by_other_arithmetic() -> Outcomes:
+    """Return the outcomes under another order of sums, for the claims that have one."""
+    lines = filter(is_of_other_arithmetic, read(VERDICTS))
+    return {(line["claim"], line["scale"]): line["outcome"] for line in lines}
 
 
 def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:

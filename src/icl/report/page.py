@@ -19,13 +19,13 @@ from icl.pipeline.config import FIRST_SEED
 from icl.report import constants, costs, formulas, history
 from icl.report.cards import (
     KINDS,
-    LIMITS,
     OUT_OF,
     ROWS,
     WORST_FIRST,
     Card,
     by_statement,
     counts,
+    limits,
     tally,
     worst,
 )
@@ -123,6 +123,7 @@ def html(
         Markup((files("icl.report") / "templates" / f"report.{end}").read_text())
         for end in ("css", "js")
     )
+    totals = tally(cards, [entry.name for entry in entries if entry.is_reduced])
     return rendered(
         "report.html.j2",
         papers=sections(entries),
@@ -142,13 +143,13 @@ def html(
         script=script,
         cards=cards,
         kinds=KINDS,
-        limits=LIMITS,
+        limits=limits(totals),
         out_of=OUT_OF,
         worst=worst,
         names=names,
         labels={name: labels[name] for name in sorted(labels)},
         statements=by_statement(cards),
-        totals=tally(cards, [entry.name for entry in entries if entry.is_reduced]),
+        totals=totals,
         past=history.line,
         changes=history.sums(),
         history=f"{root}gallery/history.md",
