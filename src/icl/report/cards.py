@@ -179,15 +179,15 @@ def tally(cards: Sequence[Card], reduced: Collection[str] = ()) -> Tally:
     """
     found: dict[tuple[str, str], list[Sequence[Card]]] = defaultdict(list)
     for (kind, _), tests in by_statement(cards).items():
-        outcome, found_limits = worst(tests), qualities(tests, reduced)
-        if outcome == CONTRADICTED and {"reduced", "fragile"} & {*found_limits}:
+        outcome, limits = worst(tests), qualities(tests, reduced)
+        if outcome == CONTRADICTED and {"reduced", "fragile"} & {*limits}:
             outcome = APART
-        for name in (outcome, *(found_limits if outcome == SUPPORTED else ())):
+        for name in (outcome, *(limits if outcome == SUPPORTED else ())):
             found[kind, name].append(tests)
     return found
 
 
-def limits(totals: Tally) -> dict[str, str]:
+def shown_limits(totals: Tally) -> dict[str, str]:
     """Return LIMITS without those that no statement could have, such as repetition if there is no
     second sample.
     """
@@ -209,13 +209,13 @@ def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
         claims=len(cards),
         statements=len(by_statement(cards)),
         changed=changed,
-        otherwise=[card for card in cards if card.other_arithmetic],
+        rejudged=[card for card in cards if card.other_arithmetic],
         moved=[card for card in cards if card.is_moved],
         against=against,
         totals=totals,
         rows=ROWS,
         kinds=KINDS,
-        limits=limits(totals),
+        limits=shown_limits(totals),
         out_of=OUT_OF,
         reduced=reduced,
     )

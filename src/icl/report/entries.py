@@ -123,8 +123,8 @@ def _cards(
             of_claim = [change for change in changes if change.claim == claim.id]
             again = second.get((claim.id, plan.scale))
             repeated = (again.outcome, again.parts) if again else ("", ())
-            otherwise = other.get((claim.id, verdict.scale), "")
-            made.append(Card(claim, verdict, *repeated, day, of_claim, otherwise))
+            rejudged = other.get((claim.id, verdict.scale), "")
+            made.append(Card(claim, verdict, *repeated, day, of_claim, rejudged))
     return made
 
 

@@ -25,7 +25,7 @@ from icl.report.cards import (
     Card,
     by_statement,
     counts,
-    limits,
+    shown_limits,
     tally,
     worst,
 )
@@ -143,7 +143,7 @@ def html(
         script=script,
         cards=cards,
         kinds=KINDS,
-        limits=limits(totals),
+        limits=shown_limits(totals),
         out_of=OUT_OF,
         worst=worst,
         names=names,
