@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from icl.pipeline import kernels
 kernels.choose()
 
 from icl.core.config import grid
+from icl.core.files import ReadError
 from icl.core.sweep import Sweep
 from icl.core.table import Table
 
@@ -142,6 +144,14 @@ def published_table() -> Callable[[str], Table]:
         return intervals.summarise(figure, "paper", table.join(parts))
 
     return make
+
+
+def refused(
+    path: Path, words: str = "", kind: type[ReadError] = ReadError
+) -> "pytest.RaisesExc[ReadError]":
+    """Expect that a file is refused in one line with its name, these words and the remedy."""
+    words = re.escape(f"{path}: {words}")
+    return pytest.raises(kind, match=rf"^{words}.*; delete it and run again\Z")
 
 
 @contextmanager

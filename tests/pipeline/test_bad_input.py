@@ -9,6 +9,8 @@ import re
 import struct
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import yaml
-from conftest import ROOT, WORKFLOW, Workflow, mounted
+from conftest import ROOT, WORKFLOW, Workflow, mounted, refused
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
@@ -29,13 +31,12 @@ from icl.core.files import ReadError
 from icl.evidence import ledger
 from icl.pipeline import figures
 from icl.pipeline.config import check_typed
-from icl.pipeline.plan import Plan
+from icl.pipeline.plan import KINDS, Plan
 from icl.pipeline.run import run
 from icl.report import command_line
 
-CONFIG = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8")) | {
-    "scale": "smoke"
-}
+CONFIG = yaml.safe_load((ROOT / "workflow/config.yaml").read_text()) | {"scale": "smoke"}
+CACHES = {".snakemake", "__pycache__"}
 HOSTILE = (
     'it\'s "$(touch canary)" `touch canary`; touch canary | tee canary > canary & {log} {{x}} \\\n'
     "touch canary\n#"
@@ -53,116 +54,86 @@ def of_li(**constants: object) -> dict[str, Any]:
     return {"constants": {"li_icl": constants}}
 
 
+def of_ahn(**constants: object) -> dict[str, Any]:
+    return {"constants": {"ahn_linear": constants}}
+
+
+FORM = "{model: {constant: value}}"
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"scale": "huge"}, "scale = 'huge': must be one of paper, workstation, laptop, smoke"),
     ({"scale": "Smoke"}, "laptop, smoke; try smoke"),
     ({"scael": "smoke"}, "config: has no key 'scael'; try scale"),
-    ({"sedds": 3}, "has no key 'sedds'; try seeds"),
     ({"shards": -1}, "shards = -1: must be a whole number from 0 to 10,000"),
-    ({"shards": "two"}, "shards = 'two': must be a whole number"),
-    ({"shards": 10**24}, "must be a whole number from 0 to"),
+    ({"shards": 10_001}, "shards = 10001: must be a whole number from 0 to"),
     ({"seeds": True}, "seeds = True: must be a whole number"),
+    ({"seeds": 2.0}, "seeds = 2.0: must be a whole number"),
     ({"first_seed": "1/../.."}, "first_seed = '1/../..': must be a whole number"),
-    ({"variant": 5}, "variant = 5: must be"),
-    ({"variant": "../x", **of_li(batch=3)}, "variant = '../x': must be at most 41 letters"),
-    ({"variant": "x\n", **of_li(batch=3)}, "variant = 'x\\n': must be at most 41 letters"),
     *(
-        ({"variant": word, **of_li(batch=3)}, f"variant = {word!r}: must be at most 41 letters")
-        for word in ("5", "NaN", "true")
+        ({"variant": name, **of_li(batch=3)}, f"variant = {name!r}: must be at most 41 letters")
+        for name in (5, "5", "../x", "x\n", "NaN", HOSTILE)
     ),
-    ({"first_seed": 2000.0}, "first_seed = 2000.0: must be a whole number"),
-    ({"seeds": -1}, "seeds = -1: must be a whole number"),
-    (of_li(batch="012"), "batch (B) = '012': must be a whole number"),
     ({"variant": "fast"}, "variant = 'fast': names a set of constants, but none is given"),
-    (
-        {"constants": "li_icl:{batch:3}"},
-        "constants 'li_icl:{batch:3}': YAML needs a space after each colon",
-    ),
+    ({"constants": "li_icl:{batch:3}"}, "YAML needs a space after each colon"),
     (of_li(**{"batch:3": ""}), "YAML needs a space after each colon"),
-    (
-        {"constants": {"li_icl": 3}},
-        "constants {'li_icl': 3}: not of the form {model: {constant: value}}",
-    ),
-    ({"constants": {"li_ilc": {"batch": "3"}}}, "constants of li_ilc: no such model; try li_icl"),
+    ({"constants": {"li_icl": 3}}, f"constants {{'li_icl': 3}}: not of the form {FORM}"),
+    ({"constants": {"li_ilc": {"batch": 3}}}, "constants of li_ilc: no such model; try li_icl"),
     (of_li(batch=None), "config constants.li_icl.batch: None is no number, text, true or false"),
     (of_li(batch=[[1]]), "config constants.li_icl.batch: [1] is no number, text"),
     # Snakemake passes nested values as text.
-    (
-        of_li(relevant_fraction="1.2"),
-        "relevant_fraction (alpha) = 1.2: must be above 0 and at most 1",
-    ),
+    (of_li(relevant_fraction="1.2"), "fraction (alpha) = 1.2: must be above 0 and at most 1"),
     (of_li(relevant_patterns="7"), "relevant_patterns (M_1) = 7: must be at least"),
-    (of_li(batch="-3"), "batch (B) = -3: must be at least 1"),
-    (of_li(batch="1_0"), "batch (B) = '1_0': must be a whole number"),
-    (of_li(batch="１２"), "batch (B) = '１２': must be a whole number"),
+    (of_li(batch="012"), "batch (B) = '012': must be a whole number"),
+    (of_li(batch="1２"), "batch (B) = '1２': must be a whole number"),
     (of_li(batch="9" * 24), f"batch (B) = {'9' * 24}: must be below 2^53"),
     (of_li(batch="9" * 5000), "must be a whole number"),
     (of_li(batch=["1", "2"]), "batch (B) = (1, 2): must be a whole number"),
+    (of_li(batch=HOSTILE), "must be a whole number"),
     (of_li(pattern_norm="fast"), "pattern_norm (beta) = 'fast': must be a number, above 0"),
     (of_li(pattern_norm="-nan"), "pattern_norm (beta) = nan: must be finite, above 0"),
-    (
-        of_li(pattern_nrom="0.3"),
-        "constant li_icl.pattern_nrom: no such constant; did you mean pattern_norm",
-    ),
+    (of_li(pattern_nrom="0.3"), "li_icl.pattern_nrom: no such constant; did you mean pattern_norm"),
     (of_li(seed="3"), "constant seed = 3: li_icl has no such constant"),
-    *(({place: HOSTILE}, f"{place} = ") for place in ("scale", "shards", "variant")),
-    ({HOSTILE: 1}, "config: has no key"),
-    ({"constants": {HOSTILE: {"batch": 3}}}, "no such model"),
     (of_li(**{HOSTILE: 3}), "has no such constant"),
-    (of_li(batch=HOSTILE), "must be a whole number"),
-    (
-        {"constants": {"ahn_linear": {"spectrum": ["1", HOSTILE]}}},
-        "must be a list of finite numbers",
-    ),
-    ({"constants": {"ahn_linear": {"method": HOSTILE}}}, "must be one of"),
+    (of_ahn(spectrum=["1", HOSTILE]), "must be a list of finite numbers"),
+    (of_ahn(method=HOSTILE), "must be one of"),
 ]
 
 
 @pytest.mark.parametrize(("given", "message"), REFUSED, ids=lambda part: ascii(part)[:60])
 def test_a_bad_config_is_refused(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConstantError) as error:
+    with pytest.raises(ConstantError, match=re.escape(message)):
         planned(CONFIG | given)
-    assert message in str(error.value)
 
 
-@pytest.mark.parametrize("kind", ["train", "measure", "judge", "draw"])
-@pytest.mark.parametrize(
-    "name", ["figure9/li_icl/../../x", "figure9/li_icl/1of1", "../figure9", "figure9 --help"]
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_job_takes_no_name_that_is_not_in_the_plan(
-    kind: str, name: str, tmp_path: Path, monkeypatch: Any
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConstantError, match="figure9"):
-        run(Plan("smoke"), kind, name)
-    with pytest.raises(ConstantError, match="variant"):
-        Plan("smoke", variant="../../..", constants={"li_icl": {"batch": 3}})
+    for name in ("figure9/li_icl/../../x", "figure9/li_icl/1of1", "../figure9", "figure9 --help"):
+        with pytest.raises(ConstantError, match="figure9"):
+            run(Plan("smoke"), kind, name)
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("text", ["0.3", "3e-1", "+.3", 0.3, "0.30"])
-def test_text_and_numbers_mean_the_same(text: object) -> None:
-    assert (
-        planned(CONFIG | of_li(relevant_fraction=text)).sweep("li_icl").configs[0].relevant_fraction
-        == 0.3
-    )
-    spectrum = [text, "1", 1, "5e-1", 0.5]
-    made = planned(CONFIG | {"constants": {"ahn_linear": {"spectrum": spectrum}}})
-    assert made.sweep("ahn_sparse_1").configs[0].spectrum == (0.3, 1.0, 1.0, 0.5, 0.5)
-    assert Plan.of(CONFIG | json.loads(json.dumps(made.plain()))) == made
+def test_text_and_numbers_mean_the_same() -> None:
+    for value in ("0.3", "3e-1", "+.3", 0.3, "0.30"):
+        plan = planned(CONFIG | of_li(relevant_fraction=value))
+        assert plan.sweep("li_icl").configs[0].relevant_fraction == 0.3
+    plan = planned(CONFIG | of_ahn(spectrum=["0.3", "1", 1, "5e-1", 0.5]))
+    assert plan.sweep("ahn_sparse_1").configs[0].spectrum == (0.3, 1.0, 1.0, 0.5, 0.5)
+    assert Plan.of(CONFIG | json.loads(json.dumps(plan.plain()))) == plan
 
 
 # Texts that people write
 
 
-@pytest.mark.parametrize(
-    "word",
-    ["yes", "Off", "012", "0o17", "0x1f", "0b1", "1_0", "1:30", "1_0.5", ".inf", "1e999", "="],
-)
+AMBIGUOUS = ["yes", "012", "0o17", "0x1f", "1_0", "1:30", "1_0.5", ".inf", "1e999", "="]
+
+
+@pytest.mark.parametrize("word", AMBIGUOUS)
 def test_a_word_with_two_meanings_is_refused_and_a_quoted_one_is_text(word: str) -> None:
-    with pytest.raises(
-        ConstantError, match=rf"^--set: line 1: {re.escape(repr(word))} could mean another value"
-    ):
+    refusal = f"--set: line 1: {word!r} could mean another value"
+    with pytest.raises(ConstantError, match=f"^{re.escape(refusal)}"):
         plain_yaml.load(f"a: {word}", "--set")
     assert plain_yaml.load(f"a: '{word}'\n{word}: b") == {"a": word, word: "b"}
 
@@ -171,7 +142,6 @@ def test_a_word_with_two_meanings_is_refused_and_a_quoted_one_is_text(word: str)
     ("text", "problem"),
     [
         ("a: 1\nb: 2\n'a': 3", "line 3: the key 'a' is repeated"),
-        ("[{a: 1, a: 1}]", "line 1: the key 'a' is repeated"),
         ("a: !!str 12", "the tag"),
         ("a: !!set {b}", "the tag"),
         ("<<: {a: 1}", "not merged"),
@@ -187,73 +157,47 @@ def test_a_text_that_hides_something_is_refused(text: str, problem: str) -> None
 
 
 def test_every_number_means_the_same_in_yaml_and_in_the_config() -> None:
-    words = {
-        "3": 3,
-        "-0": 0,
-        "1e3": 1000.0,
-        "1.0e-6": 1e-6,
-        ".5": 0.5,
-        "5.": 5.0,
-        "+2": 2,
-        "true": True,
-        "0.30": 0.3,
-    }
-    for word, value in words.items():
+    words = {"3": 3, "-0": 0, "1e3": 1000.0, "1.0e-6": 1e-6, ".5": 0.5, "5.": 5.0, "+2": 2}
+    for word, value in (words | {"true": True, "0.30": 0.3}).items():
         assert plain_yaml.load(word) == plain_yaml.number(word) == value
     told = plain_yaml.load("[2026-11-22, nan, NA, ~, &a [b], *a]")
     assert told == ["2026-11-22", "nan", "NA", None, ["b"], ["b"]]
 
 
 @pytest.mark.parametrize(
-    ("words", "entries", "problem"),
+    ("typed", "entries", "problem"),
     [
-        (["--config=seeds=2", "--config", "scale=smoke"], [], "--config: is given twice"),
-        (
-            ["figure9", "--workflow-profile", "profiles/slrum"],
-            [],
-            "profile 'profiles/slrum': no such profile; try",
-        ),
-        (["figure9", "--workflow-profile=slrum"], [], "profile 'slrum': no such profile; try"),
-        (["-Cseeds=2", "-n", "-C", "scale=smoke"], [], "--config: is given twice"),
-        (["-nC", "seeds=2", "--config", "scale=smoke"], [], "--config: is given twice"),
-        ([], ["seeds=2", "seeds=3"], "--config seeds=2: the key 'seeds' is repeated"),
-        ([], ["seeds=1_0"], "'1_0' could mean another value"),
-        ([], ["seeds=012"], "'012' could mean"),
-        ([], ["constants={li_icl: {batch: 3, batch: 4}}"], "the key 'batch' is repeated"),
+        ("--config=seeds=2 --config scale=smoke", [], "--config: is given twice"),
+        ("-Cseeds=2 -n -C scale=smoke", [], "--config: is given twice"),
+        ("-nC seeds=2 --config scale=smoke", [], "--config: is given twice"),
+        ("--workflow-profile profiles/slrum", [], "profile 'profiles/slrum': no such profile; try"),
+        ("--workflow-profile=slrum", [], "profile 'slrum': no such profile; try"),
+        ("", ["seeds=2", "seeds=3"], "--config seeds=2: the key 'seeds' is repeated"),
+        ("", ["seeds=1_0"], "--config seeds=1_0: line 1: '1_0' could mean another value"),
     ],
 )
 def test_a_config_that_snakemake_reads_otherwise_is_refused(
-    words: list[str], entries: list[str], problem: str
+    typed: str, entries: list[str], problem: str
 ) -> None:
     with pytest.raises(ConstantError, match=re.escape(problem)):
-        check_typed(words, entries, [])
+        check_typed(typed.split(), entries, [])
 
 
-def test_repeated_keys_in_any_file_are_refused_with_its_name(tmp_path: Path) -> None:
-    for name, text in (("a.yaml", "seeds: 2\nseeds: 3\n"), ("a.json", '{"seeds": 2, "seeds": 3}')):
-        (tmp_path / name).write_text(text)
-        with pytest.raises(ConstantError, match=rf"{name}: line \d: the key 'seeds' is repeated"):
-            check_typed([], [], [tmp_path / name])
-    check_typed(
-        ["--configfile", "x"],
-        ["against=a: b", "variant=yes", "scale=smoke"],
-        [ROOT / "workflow/config.yaml"],
-    )
+def test_config_files_are_checked_and_texts_may_be_any(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"seeds": 2, "seeds": 3}')
+    with pytest.raises(ConstantError, match=r"a\.json: line 1: the key 'seeds' is repeated"):
+        check_typed([], [], [file])
+    sound = ROOT / "workflow/config.yaml"
+    check_typed(["--configfile", "x"], ["against=a: b", "variant=yes", "scale=smoke"], [sound])
 
 
 # Anything at all
 
 EXTREME = [2**53, 10**400, 5e-324, "true", "NaN", "1e999", "9" * 5000, "\x00"]
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.sampled_from(EXTREME)
-    | st.text(max_size=12)
-)
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
 anything = st.recursive(
-    scalars,
+    scalars | st.sampled_from(EXTREME),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
     ),
@@ -266,10 +210,8 @@ CONSTANTS = {
 
 @given(anything | anything.map(lambda value: CONFIG | {"constants": value}))
 def test_any_config_is_planned_or_refused(config: Any) -> None:
-    try:
+    with suppress(ConstantError):
         planned(config)
-    except ConstantError as error:
-        assert str(error)
 
 
 @given(st.sampled_from(sorted(CONSTANTS)), st.sampled_from(SCALES), st.data())
@@ -296,7 +238,11 @@ def weights_file(path: Path, header: object, numbers: bytes) -> None:
     path.write_bytes(struct.pack("<Q", len(text)) + text + numbers)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+# Every example may overwrite the file of the one before.
+one_folder = partial(settings, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@one_folder(max_examples=30)
 @given(
     st.dictionaries(st.sampled_from(["weights/W", "dtype", "shape", "data_offsets"]), anything),
     anything,
@@ -304,14 +250,11 @@ def weights_file(path: Path, header: object, numbers: bytes) -> None:
 def test_any_well_formed_header_is_one_of_weights_or_refused(
     tmp_path: Path, other: dict[str, Any], about: Any
 ) -> None:
-    path, entry = (
-        tmp_path / "0of1.safetensors",
-        {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]},
-    )
-    weights_file(
-        path, {"weights/W": entry | other, "__metadata__": {"icl": json.dumps(about)}}, bytes(8)
-    )
-    with pytest.raises(ReadError, match=r"0of1\.safetensors: .*delete it and run again$"):
+    path = tmp_path / "0of1.safetensors"
+    entry = {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]} | other
+    header = {"weights/W": entry, "__metadata__": {"icl": json.dumps(about)}}
+    weights_file(path, header, bytes(8))
+    with refused(path):
         runs.load(path, Plan("smoke").shard("li_icl", "0of2"))
     assert state.load_state(path, "abc") is None
 
@@ -319,54 +262,49 @@ def test_any_well_formed_header_is_one_of_weights_or_refused(
 CELLS = st.sampled_from([["a", None], [1, 2], [1.5, None], [True, False], [{"a": 1}, {"a": 2}]])
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@one_folder(max_examples=60)
 @given(st.dictionaries(st.sampled_from(list(table.MEASURED)) | st.text(max_size=5), CELLS))
 def test_any_frame_is_refused_or_meets_the_contract(
     tmp_path: Path, cells: dict[str, list[Any]]
 ) -> None:
     """Columns of other names and types, with a right checksum."""
-    path, good = (
-        tmp_path / "t.parquet",
-        {"table": ["runs", "curves"], "observable": ["o", "o"], "value": [1.0, 2.0]},
-    )
-    table.write_plain(
-        path,
-        pd.DataFrame(good | cells),
-        {"format": "icl-table", "figure": "figure0", "scale": "smoke"},
-    )
+    path = tmp_path / "t.parquet"
+    good = {"table": ["runs", "curves"], "observable": ["o", "o"], "value": [1.0, 2.0]}
+    about = {"format": "icl-table", "figure": "figure0", "scale": "smoke"}
+    table.write_plain(path, pd.DataFrame(good | cells), about)
     try:
         table.validate(table.read(path)[0])
-    except ReadError as error:
-        assert str(error).startswith(f"{path}: ") and str(error).endswith(
-            "; delete it and run again"
-        )
+    except ReadError:
+        with refused(path):
+            table.read(path)
 
 
-def test_a_table_that_decodes_to_more_than_any_result_is_refused_before_it_is_read(
-    tmp_path: Path,
-) -> None:
-    """Files of some hundred kilobytes: numbers that decode to 240 MB, a text for rows of 5 GB."""
-    numbers, texts = tmp_path / "numbers.parquet", tmp_path / "texts.parquet"
-    part = pa.table(
-        {"value": pa.array([0.0]).take(pa.array([0] * 1_000_000))}, metadata={b"icl": b"{}"}
-    )
-    with pq.ParquetWriter(numbers, part.schema) as writer:
+def zeros_for_240_megabytes(path: Path) -> None:
+    zeros = pa.array([0.0]).take(pa.array([0] * 1_000_000))
+    part = pa.table({"value": zeros}, metadata={b"icl": b"{}"})
+    with pq.ParquetWriter(path, part.schema) as writer:
         for _ in range(30):
             writer.write_table(part)
-    repeated = pa.DictionaryArray.from_arrays(
-        pa.array([0] * 5000, pa.int32()), pa.array(["x" * 1_000_000])
-    )
-    pq.write_table(
-        pa.table({"series": repeated}, metadata={b"icl": b"{}"}), texts, store_schema=False
-    )
-    for path in (numbers, texts):
-        assert path.stat().st_size < 1_000_000
-        before = pa.total_allocated_bytes()
-        with pytest.raises(
-            ReadError, match=f"^{path}: holds .* more than any table; delete it and run again$"
-        ):
-            table.read(path)
-        assert pa.total_allocated_bytes() - before < 50_000_000
+
+
+def one_text_for_5_gigabytes(path: Path) -> None:
+    places = pa.array([0] * 5000, pa.int32())
+    repeated = pa.DictionaryArray.from_arrays(places, pa.array(["x" * 1_000_000]))
+    part = pa.table({"series": repeated}, metadata={b"icl": b"{}"})
+    pq.write_table(part, path, store_schema=False)
+
+
+@pytest.mark.parametrize("write", [zeros_for_240_megabytes, one_text_for_5_gigabytes])
+def test_a_table_that_decodes_to_more_than_any_result_is_refused_before_it_is_read(
+    write: Callable[[Path], None], tmp_path: Path
+) -> None:
+    path = tmp_path / "t.parquet"
+    write(path)
+    assert path.stat().st_size < 1_000_000
+    before = pa.total_allocated_bytes()
+    with pytest.raises(ReadError, match=f"^{path}: holds .* more than any table; delete it"):
+        table.read(path)
+    assert pa.total_allocated_bytes() - before < 50_000_000
 
 
 # Code in data
@@ -383,33 +321,27 @@ class Payload:
 
 
 def test_a_pickle_is_never_unpickled(tmp_path: Path) -> None:
-    """As weights, in their metadata and types, as cells, as an extension type of a column, and
-    as a record.
-    """
+    """Not as weights, their metadata or type, cells, an extension type of a column or a record."""
     canary = tmp_path / "canary"
     payload = pickle.dumps(Payload(canary))
     torch.save({"W": Payload(canary)}, tmp_path / "torch.safetensors")
+    hidden = {"icl": payload.hex()}
     entry = {"dtype": payload.hex(), "shape": [1], "data_offsets": [0, 4]}
-    weights_file(
-        tmp_path / "type.safetensors",
-        {"W": entry, "__metadata__": {"icl": payload.hex()}},
-        bytes(4),
-    )
-    save_file({"W": torch.zeros(2)}, tmp_path / "metadata.safetensors", {"icl": payload.hex()})
-    hidden = {
+    weights_file(tmp_path / "type.safetensors", {"W": entry, "__metadata__": hidden}, bytes(4))
+    save_file({"W": torch.zeros(2)}, tmp_path / "metadata.safetensors", hidden)
+    extension = {
         b"ARROW:extension:name": b"arrow.py_extension_type",
         b"ARROW:extension:metadata": payload,
     }
-    for name, metadata in (("cells", None), ("type", hidden)):
+    for name, metadata in (("cells", None), ("type", extension)):
         field = pa.field("series", pa.binary(), metadata=metadata)
         schema = pa.schema([field], metadata={b"icl": b"{}", b"pandas": payload})
-        pq.write_table(
-            pa.Table.from_arrays([pa.array([payload])], schema=schema), tmp_path / f"{name}.parquet"
-        )
+        cells = pa.Table.from_arrays([pa.array([payload])], schema=schema)
+        pq.write_table(cells, tmp_path / f"{name}.parquet")
     (tmp_path / "record.json").write_bytes(payload)
     readers = {".parquet": table.read, ".json": lambda path: records.read(path, "verdicts")}
     for path in sorted(tmp_path.glob("*.*")):
-        with pytest.raises(ReadError, match=re.escape(str(path))):
+        with refused(path):
             readers.get(path.suffix, runs.read_tensors)(path)
     assert not canary.exists()
     pickle.loads(payload)  # noqa: S301 (the payload works)
@@ -424,12 +356,10 @@ PAPER = "title: T\ncite: [x]\nfigures: {f: {summary: S}}\nclaims: [%s]\n"
 
 
 ONE = PAPER % (CLAIM % BOUND)
-FILES = {
+LEDGERS = {
     "title: [": "cannot be read (",
     "title: !!python/object/apply:os.mkdir ['canary']": "cannot be read (",
     "- a list": "the whole file: is not a mapping",
-    ONE + "tilte: T": "tilte: Extra inputs are not permitted",
-    ONE + "claims: []": "the key 'claims' is repeated",
     ONE.replace("figure: f", "figure: g"): "claim A: figure g is not among the file's figures",
     PAPER % f"{CLAIM % BOUND}, {CLAIM % BOUND}": "claim A: appears twice",
     ONE.replace("kind: ours", "kind: law"): "claims.A.kind: Input should be 'theorem'",
@@ -438,58 +368,55 @@ FILES = {
 BOUNDS = {
     "": "claims.A.bounds: Tuple should have at least 1 item",
     "{observable: o, at_least: '1'}": "claims.A.bounds.0.at_least: Input should be a valid number",
-    "{observable: o, at_least: 1, at_least: 2}": "line 4: the key 'at_least' is repeated",
     "{observable: o, at_least: 0x10}": "line 4: '0x10' could mean another value",
     "{observable: o, at_laest: 1}": "claims.A.bounds.0.at_laest: Extra inputs are not permitted",
     "{observable: o, at_least: 1, statistic: mode}": "claims.A.bounds.0.statistic: Input should be",
     "{observable: o}": "claim A: observable 'o' has no bound",
     "{observable: o, at_least: 2, equals: 1}": "claim A: observable 'o' cannot equal 1.0 within",
     "{observable: o, at_least: 2, statistic: share}": "is a share, its bound is not within 0 and 1",
-    f"{BOUND}, {{observable: o, at_most: 1, statistic: exact}}": "'o' is declared twice, as mean "
-    "and as exact",
+    f"{BOUND}, {{observable: o, at_most: 1, statistic: exact}}": "'o' is declared twice, as mean",
 }
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [*FILES.items(), *((PAPER % (CLAIM % b), m) for b, m in BOUNDS.items())]
+    ("text", "words"), [*LEDGERS.items(), *((PAPER % (CLAIM % b), w) for b, w in BOUNDS.items())]
 )
-def test_a_wrong_ledger_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+def test_a_wrong_ledger_is_refused_with_its_place(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "li2024" / "claims.yaml"
     path.parent.mkdir()
     path.write_text(text)
-    with pytest.raises(ledger.LedgerError) as error:
+    with pytest.raises(ledger.LedgerError, match=f"^{path}: .*{re.escape(words)}"):
         ledger.read(path)
-    assert (
-        str(error.value).startswith(f"{path}: ")
-        and message in str(error.value)
-        and not Path("canary").exists()
-    )
+    assert not Path("canary").exists()
 
 
 # Files that systems and editors leave
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["._a.py", ".#a.py", "a (copy).py", "a-1.py", "1a.py", "class.py", "b.c/__init__.py", "d.py/x"],
+    "name", ["._a.py", "a (copy).py", "1a.py", "class.py", "b.c/__init__.py", "d.py/x"]
 )
 def test_a_file_without_a_module_name_is_not_read_but_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     """Among the models, among the papers, and in a paper, whose modules are found."""
-    for folder in ("models", "papers", "papers/li2024"):
-        for good in ("", "good.py", "_private.py", "claims.yaml", "#a.py#", "a.py~"):
-            (tmp_path / folder / (good or "__init__.py")).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / folder / (good or "__init__.py")).touch()
-        (tmp_path / folder / name).parent.mkdir(exist_ok=True)
-        (tmp_path / folder / name).write_bytes(b"\0\xff")
+    places = ("models", "papers", "papers/li2024")
+    for folder in places:
+        for file in ("__init__.py", "good.py", "_private.py", "claims.yaml", "#a.py#", "a.py~"):
+            path = tmp_path / folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        stray = tmp_path / folder / name
+        stray.parent.mkdir(exist_ok=True)
+        stray.write_bytes(b"\0\xff")
     monkeypatch.setattr(folders, "PACKAGE", tmp_path)
     assert [path.name for path in folders.importable(tmp_path / "papers/li2024")] == ["good.py"]
     assert [path.name for path in folders.importable(tmp_path / "papers")] == ["good.py", "li2024"]
     command_line.name_strays()
-    strays = [f"{folder}/{Path(name).parts[0]}" for folder in ("models", "papers", "papers/li2024")]
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and set(re.findall(r"'(.*?)'", said)) == set(strays)
+    assert said.count("\n") == 1
+    strays = {f"{folder}/{Path(name).parts[0]}" for folder in places}
+    assert set(re.findall(r"'(.*?)'", said)) == strays
 
 
 @pytest.mark.slow
@@ -512,15 +439,13 @@ def test_every_command_works_beside_such_files(tmp_path: Path) -> None:
 def refusal(workflow: Workflow, *arguments: str) -> str:
     """Return the last line of Snakemake's refusal, before any result and without a traceback."""
 
-    def there() -> list[Path]:
-        return sorted(
-            p
-            for p in workflow.folder.rglob("*")
-            if not {".snakemake", "__pycache__"} & set(p.parts)
-        )
+    def there() -> set[Path]:
+        return {p for p in workflow.folder.rglob("*") if not CACHES & set(p.parts)}
 
-    before, done = there(), workflow(*arguments)
-    assert done.returncode != 0 and there() == before
+    before = there()
+    done = workflow(*arguments)
+    assert done.returncode != 0
+    assert there() == before
     for word in ("Traceback", "rule train", 'File "', "WorkflowError"):
         assert word not in done.stdout, done.stdout
     return done.stdout.strip().splitlines()[-1]
@@ -531,26 +456,13 @@ def refusal(workflow: Workflow, *arguments: str) -> str:
     ("typed", "message"),
     [
         (["figure9", "--config", "scale=huge"], "scale = 'huge'"),
-        (
-            ["figure9", "--config", "constants={li_icl: {batch: 1_0}}"],
-            "line 1: '1_0' could mean another value",
-        ),
-        (
-            ["figure12", "--config", "constants={li_icl: {batch: 9}}"],
-            "li_icl.batch = 9: changes nothing in figure12",
-        ),
+        (["figure9", "--config", "constants={li_icl: {batch: 1_0}}"], "'1_0' could mean another"),
+        (["figure12", "--config", "constants={li_icl: {batch: 9}}"], "changes nothing in figure12"),
         (["figure9", "-Cseeds=2", "--config=scale=smoke"], "--config: is given twice"),
-        (["figure9", "--config", "seeds=1_0"], "'1_0' could mean another value"),
         (["figüre9"], "target 'figüre9': no such target; try figure9"),
         (["figure9", "scale=smoke"], "scale=smoke: settings stand after --config"),
-        (
-            ["results/paper/x/figure9.parquet"],
-            "not in laptop, the folder of this config; add --config scale=paper",
-        ),
-        (
-            ["figures/smoke@x/figure9.png", "--config", "scale=smoke"],
-            "is not in smoke, the folder of this config",
-        ),
+        (["results/paper/x/figure9.parquet"], "this config; add --config scale=paper"),
+        (["figures/smoke@x/figure9.png", "--config", "scale=smoke"], "is not in smoke, the folder"),
     ],
 )
 def test_bad_words_stop_the_workflow(
@@ -564,67 +476,50 @@ def test_a_folder_that_cannot_be_used_is_named(
     workflow: Workflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With braces, two targets of one name, a Python without the package, or read-only results."""
-    braces = refusal(Workflow(tmp_path / "a{b}c"), "figure9")
-    assert braces.endswith("a{b}c: Snakemake takes braces for wildcards; rename the folder")
+    smoke = ("figure9", "--config", "scale=smoke")
+    assert "a{b}c: Snakemake takes braces" in refusal(Workflow(tmp_path / "a{b}c"), "figure9")
     rules = workflow.folder / "workflow/rules/figures.smk"
     text = rules.read_text()
     rules.write_text(text.replace("in PLAN.targets(name):", 'in [*PLAN.targets(name), "verify"]:'))
-    assert (
-        refusal(workflow, "figure9")
-        == "target verify: two targets have this name; rename the figure or alias"
-    )
+    assert "target verify: two targets have this name" in refusal(workflow, "figure9")
     rules.write_text(text)
     module = workflow.folder / "icl.py"
     module.write_text("raise ModuleNotFoundError('No module named icl', name='icl')\n")
     with monkeypatch.context() as patch:
         patch.setenv("PYTHONPATH", str(workflow.folder))
-        expected = f"{sys.executable}: has no module icl; run `make env`, then .venv/bin/snakemake"
-        assert refusal(workflow, "figure9") == expected
+        assert f"{sys.executable}: has no module icl; run `make env`" in refusal(workflow, *smoke)
     module.unlink()
-    lock, other = workflow.folder / ".snakemake/icl.lock", tmp_path / "other"
+    lock = workflow.folder / ".snakemake/icl.lock"
     lock.unlink(missing_ok=True)
+    other = tmp_path / "other"
     other.write_text("kept")
     lock.symlink_to(other)
-    assert (
-        "icl.lock: is a link or a folder" in workflow("figure9", "--config", "scale=smoke").stdout
-    )
+    assert "icl.lock: is a link or a folder" in workflow(*smoke).stdout
     assert other.read_text() == "kept"
     lock.unlink()
     with mounted(workflow.folder / "results", "ro"):
-        assert "folder results: cannot be written" in refusal(
-            workflow, "figure9", "--config", "scale=smoke"
-        )
+        assert "folder results: cannot be written" in refusal(workflow, *smoke)
 
 
 @pytest.mark.slow
 def test_texts_in_the_config_reach_no_shell(tmp_path: Path) -> None:
-    """Hostile words stop the workflow; a hostile folder and lists of numbers reach a job as they
-    are.
-    """
+    """Hostile words stop the workflow; a hostile folder and numbers reach a job unchanged."""
     workflow = Workflow(tmp_path / HOSTILE.translate(str.maketrans("", "", "{}/")))
-    use = ("--replace-workflow-config", "--configfile", "hostile.json")
 
-    def write(**changes: object) -> None:
+    def told(*targets: str, **changes: object) -> str:
         (workflow.folder / "hostile.json").write_text(json.dumps(CONFIG | changes))
+        use = ("--replace-workflow-config", "--configfile", "hostile.json")
+        return workflow(*targets, *use).stdout
 
-    write(only=HOSTILE, against=HOSTILE, **of_li(batch=HOSTILE))
-    assert "batch (B) = " in workflow("figure9", "--forceall", *use).stdout
+    refused = told("figure9", "--forceall", only=HOSTILE, against=HOSTILE, **of_li(batch=HOSTILE))
+    assert "batch (B) = " in refused
     weights = "results/smoke@hostile/runs/ahn_sparse_1/0of1.safetensors"
-    hostile: dict[str, Any] = {"variant": "hostile"}
-    hostile["constants"] = {"ahn_linear": {"spectrum": ["1", "0.5", 0.5, 0.25, "2.5e-1"]}}
-    write(**hostile, against=HOSTILE)
-    assert "holds no verdicts of smoke@hostile" in workflow(weights, *use).stdout
+    sound = of_ahn(spectrum=["1", "0.5", 0.5, 0.25, "2.5e-1"]) | {"variant": "hostile"}
+    assert "holds no verdicts of smoke@hostile" in told(weights, against=HOSTILE, **sound)
     earlier = HOSTILE.translate(str.maketrans("", "", "/"))
     records.write(workflow.folder / earlier / "verdicts/figure9.json", "verdicts", {"verdicts": []})
-    write(**hostile, against=earlier)
-    done = workflow(weights, "report_now", *use)
-    assert done.returncode == 0, done.stdout
-    assert (workflow.folder / "results/smoke@hostile/report.html").is_file()
-    assert runs.metadata(workflow.folder / weights)["sweep"]["common"]["spectrum"] == [
-        1.0,
-        0.5,
-        0.5,
-        0.25,
-        0.25,
-    ]
+    output = told(weights, "report_now", against=earlier, **sound)
+    assert (workflow.folder / "results/smoke@hostile/report.html").is_file(), output
+    common = runs.metadata(workflow.folder / weights)["sweep"]["common"]
+    assert common["spectrum"] == [1.0, 0.5, 0.5, 0.25, 0.25]
     assert [path for path in tmp_path.rglob("*") if path.name.startswith("canary")] == []
