@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -37,10 +39,14 @@ def toy(**axes: Any) -> Sweep:
     return Sweep("toys", TOY, grid(Toy, **axes), (0, 5), ToyTest())
 
 
+def saved(*snapshots: int) -> Sweep:
+    return Sweep("toys", TOY, (Toy(),), snapshots, ToyTest())
+
+
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Toy(rate=1.5), "rate (eta) = 1.5: must be above 0 and at most 1"),
-    (lambda: Toy(rate=0.0), "rate (eta) = 0.0: must be above 0 and at most 1"),
-    (lambda: Toy(rate="0.5"), "rate (eta) = '0.5': must be a number, above 0 and at most 1"),
+    (lambda: Toy(rate=0.0), "rate (eta) = 0.0: must be above 0"),
+    (lambda: Toy(rate="0.5"), "rate (eta) = '0.5': must be a number, above 0"),
     (lambda: Toy(rate=True), "rate (eta) = True: must be a number"),
     (lambda: Toy(rate=10**400), "must be a number, above 0 and at most 1"),
     (lambda: Toy(width=5), "width (m) = 5: must be at least 2 and even"),
@@ -49,42 +55,25 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Toy(width=2**53), "must be below 2^53 in size, at least 2 and even"),
     (lambda: Toy(kind=1), "kind = 1: must be text, one of relu, gelu"),
     (lambda: Toy(shared=1), "shared = 1: must be true or false"),
-    (
-        lambda: Toy(start=(0.1, float("inf"))),
-        "start = (0.1, inf): must be a list of finite numbers",
-    ),
+    (lambda: Toy(start=(0.1, math.inf)), "start = (0.1, inf): must be a list of finite numbers"),
     (lambda: Toy(start="0.1 0.2"), "start = '0.1 0.2': must be a list of numbers"),
-    (lambda: one_layer.Config(pattern_norm=float("inf")), "= inf: must be finite, above 0"),
+    (lambda: one_layer.Config(pattern_norm=math.inf), "= inf: must be finite, above 0"),
     (lambda: one_layer.Config(task_shifts=6), "= 6: must be below relevant_patterns = 6"),
     (lambda: toy(seed=[]), "toys: has no configs"),
-    *(
-        (lambda at=at: Sweep("toys", TOY, (Toy(),), at, ToyTest()), "snapshots must be increasing")
-        for at in ((3, 1), (1, 1), (-1, 3))
-    ),
+    *((lambda at=at: saved(*at), "must be increasing") for at in ((3, 1), (1, 1), (-1, 3))),
     (lambda: toy(seed=[0]).shard(0, 2), "shard 0 of 2: the sweep toys has 1 runs"),
-    (
-        lambda: toy().override({"raet": 0.3}),
-        "no such constant; it has kind, prompts, rate, shared, start, width",
-    ),
-    (lambda: toy().override({"seed": 3}), "seed = 3: toy has no such constant"),
-    (
-        lambda: toy().override({"graded": 3}),
-        "graded = 3: toy has no such constant",
-    ),  # a method has this name
-    (lambda: toy().override({"rate": 2.0}), "rate (eta) = 2.0: must be above 0 and at most 1"),
+    (lambda: toy().override({"seed": 3}), "no such constant; it has kind, prompts, rate, shared,"),
+    # A method has this name.
+    (lambda: toy().override({"graded": 3}), "graded = 3: toy has no such constant"),
     (lambda: toy().override({"prompts": 0}), "prompts = 0: must be at least 1"),
-    (
-        lambda: toy(width=[2, 4]).override({"width": 6}),
-        "width = 6: the sweep toys varies it itself over [2, 4]",
-    ),
+    (lambda: toy(width=[2, 4]).override({"width": 6}), "the sweep toys varies it itself over [2"),
 ]
 
 
 @pytest.mark.parametrize(("make", "message"), REFUSED)
 def test_what_is_not_allowed_is_named(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(ConstantError) as error:
+    with pytest.raises(ConstantError, match=re.escape(message)):
         make()
-    assert message in str(error.value)
 
 
 def test_whole_numbers_and_lists_get_the_type_of_the_default_and_a_grade_is_needed() -> None:
@@ -94,12 +83,9 @@ def test_whole_numbers_and_lists_get_the_type_of_the_default_and_a_grade_is_need
         constant(1, "guessed", "nobody")
 
 
+finite = st.floats(allow_nan=False, allow_infinity=False)
 json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
+    st.none() | st.booleans() | st.integers() | finite | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=10,
 )
@@ -118,10 +104,11 @@ def test_canonical_text_is_restored_whatever_the_order_of_keys(value: dict[str, 
 def test_what_a_training_depends_on_is_every_constant_but_the_tests() -> None:
     base = toy(rate=[0.1, 0.2], seed=range(2))
     assert [(c.rate, c.seed) for c in base.configs] == [(0.1, 0), (0.1, 1), (0.2, 0), (0.2, 1)]
-    other_test = dataclasses.replace(base, test=ToyTest(prompts=99))
+    other_test = base.override({"prompts": 99})
     assert digest(other_test.compact()) == digest(base.compact())
     assert digest(other_test.plain()) != digest(base.plain())
-    others = [
+    different = [
+        base,
         base.override({"width": 6}),
         dataclasses.replace(base, snapshots=(0, 6)),
         toy(rate=[0.1, 0.2], seed=[1, 0]),
@@ -131,16 +118,16 @@ def test_what_a_training_depends_on_is_every_constant_but_the_tests() -> None:
         toy(rate=[0.1, 0.3], seed=range(2)),
         toy(rate=[0.2, 0.1], seed=range(2)),
     ]
-    assert len({digest(one.compact()) for one in [base, *others]}) == 1 + len(others)
-    assert len({one.trained() for one in [base, *others]}) == 1 + len(others)
+    assert len({digest(one.compact()) for one in different}) == len(different)
+    assert len({one.trained() for one in different}) == len(different)
 
 
 @given(st.integers(1, 12), st.integers(1, 12))
-def test_every_run_is_in_exactly_one_shard(runs: int, count: int) -> None:
-    sweep, count = toy(seed=range(max(runs, count))), min(runs, count)
-    parts = [sweep.shard(index, count) for index in range(count)]
-    assert sorted(seed for part in parts for seed in part.seeds) == sweep.seeds
-    assert max(len(p.configs) for p in parts) - min(len(p.configs) for p in parts) <= 1
+def test_every_run_is_in_exactly_one_shard(one: int, other: int) -> None:
+    count, runs = sorted((one, other))
+    parts = [toy(seed=range(runs)).shard(index, count).seeds for index in range(count)]
+    assert sorted(seed for part in parts for seed in part) == list(range(runs))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 def test_constants_are_replaced_in_every_config_and_the_test() -> None:
@@ -151,14 +138,11 @@ def test_constants_are_replaced_in_every_config_and_the_test() -> None:
 
 def test_reductions_list_what_differs_from_the_paper() -> None:
     papers = toy(seed=range(10))
-    ours = dataclasses.replace(
-        toy(seed=range(2), width=[2]), snapshots=(0, 3), test=ToyTest(prompts=5)
-    )
+    ours = toy(seed=range(2), width=[2]).override({"prompts": 5})
     assert reductions(papers, papers) == []
-    named = [
+    assert reductions(dataclasses.replace(ours, snapshots=(0, 3)), papers) == [
         ("seeds", "2", "10"),
         ("steps", "3", "5"),
         ("width", "2", "4"),
         ("prompts of the test", "5", "10"),
     ]
-    assert reductions(ours, papers) == named

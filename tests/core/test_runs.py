@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from conftest import refused
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
@@ -37,19 +39,17 @@ def part(whole: Runs, index: int, count: int) -> Runs:
 
 
 def test_what_is_written_is_read(tmp_path: Path, small_sweep: Maker) -> None:
-    path, made = tmp_path / "runs" / "0of1.safetensors", artificial(small_sweep())
+    path = tmp_path / "runs" / "0of1.safetensors"
+    made = artificial(small_sweep())
     runs.save(path, made, {"fingerprint": "abc"})
     assert same(runs.load(path, small_sweep()), made)
-    assert runs.metadata(path) == {
-        "fingerprint": "abc",
-        "format": runs.FORMAT,
-        "sweep": small_sweep().compact(),
-    }
-    assert [runs.is_current(one, "abc") for one in (path, tmp_path / "none")] == [True, False]
+    about = {"fingerprint": "abc", "format": runs.FORMAT, "sweep": small_sweep().compact()}
+    assert runs.metadata(path) == about
+    assert runs.is_current(path, "abc")
     assert not runs.is_current(path, "other")
-    assert torch.equal(made.at(3)["W"], made.weights["W"][:, 1]) and torch.equal(
-        made.last()["a"], made.at(8)["a"]
-    )
+    assert not runs.is_current(tmp_path / "none", "abc")
+    assert torch.equal(made.at(3)["W"], made.weights["W"][:, 1])
+    assert torch.equal(made.last()["a"], made.weights["a"][:, 2])
     with pytest.raises(ValueError, match=r"small has no snapshot at step 4: \(0, 3, 8\)"):
         made.at(4)
 
@@ -63,84 +63,54 @@ def rewritten(path: Path, **metadata: str) -> None:
     path.write_bytes(struct.pack("<Q", len(text)) + text + whole[8 + length :])
 
 
+def other(made: Runs, **changes: object) -> Runs:
+    return dataclasses.replace(made, **changes)
+
+
 WIDE = {"W": torch.zeros(2, 3, 2, 3)}
 SHAPES = "does not hold the 3 runs x 3 snapshots of its own sweep"
-CASES: dict[str, tuple[Callable[[Path, Runs], object], str]] = {
-    "half a file": (
-        lambda path, made: path.write_bytes(path.read_bytes()[:999]),
-        "cannot be read as weights",
-    ),
-    "no file": (lambda path, made: path.unlink(), "cannot be read as weights"),
-    "a pickle": (
-        lambda path, made: torch.save({"W": torch.zeros(2)}, path),
-        "cannot be read as weights",
-    ),
-    "foreign": (
-        lambda path, made: save_file({"W": torch.zeros(2)}, path),
-        "was not written by this package",
-    ),
-    "a list": (lambda path, made: rewritten(path, icl="[]"), "cannot be read as weights"),
-    "deep": (lambda path, made: rewritten(path, icl="[" * 10000), "cannot be read as weights"),
-    "long": (lambda path, made: rewritten(path, icl="1" * 5000), "cannot be read as weights"),
-    "NaN": (
-        lambda path, made: rewritten(path, icl='{"format": "icl-runs", "x": NaN}'),
-        "cannot be read as weights",
-    ),
-    "no seal": (
-        lambda path, made: rewritten(path, icl='{"format": "icl-runs", "sweep": {}}'),
-        "is damaged",
-    ),
-    "a state": (
-        lambda path, made: state.save_state(path, standing(), "abc"),
-        "holds runs of the sweep None, not",
-    ),
-    "other constants": (
-        lambda path, made: runs.save(
-            path, Runs(made.sweep.override({"batch": 5}), made.weights, made.losses), {}
-        ),
-        "holds runs with other constants or another shard, not those of small",
-    ),
-    "a shard": (
-        lambda path, made: runs.save(path, part(made, 0, 2), {}),
-        "holds runs with other constants or another",
-    ),
-    "another sweep": (
-        lambda path, made: runs.save(
-            path, artificial(dataclasses.replace(made.sweep, name="x")), {}
-        ),
+UNREADABLE = "cannot be read as weights"
+OTHER_RUNS = "holds runs with other constants or another shard, not those of small"
+# What is written in place of the right runs.
+STORED: dict[str, tuple[Callable[[Runs], Runs], str]] = {
+    "constants": (lambda made: other(made, sweep=made.sweep.override({"batch": 5})), OTHER_RUNS),
+    "a shard": (lambda made: part(made, 0, 2), OTHER_RUNS),
+    "a sweep": (
+        lambda made: other(made, sweep=dataclasses.replace(made.sweep, name="x")),
         "holds runs of the sweep x, not those of small",
     ),
-    "few runs": (
-        lambda path, made: runs.save(path, Runs(made.sweep, made.weights | WIDE, made.losses), {}),
-        SHAPES,
-    ),
-    "no weights": (
-        lambda path, made: runs.save(path, Runs(made.sweep, {}, made.losses), {}),
-        SHAPES,
-    ),
-    "few losses": (
-        lambda path, made: runs.save(path, Runs(made.sweep, made.weights, made.losses[:, 1:]), {}),
-        SHAPES,
-    ),
+    "few runs": (lambda made: other(made, weights=made.weights | WIDE), SHAPES),
+    "no weights": (lambda made: other(made, weights={}), SHAPES),
+    "few losses": (lambda made: other(made, losses=made.losses[:, 1:]), SHAPES),
     "integers": (
-        lambda path, made: runs.save(
-            path, Runs(made.sweep, {"W": made.weights["W"].int()}, made.losses), {}
-        ),
+        lambda made: other(made, weights={"W": made.weights["W"].int()}),
         "its weights or losses are of another type",
+    ),
+}
+# What happens to the file.
+SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
+    "half a file": (lambda path: path.write_bytes(path.read_bytes()[:999]), UNREADABLE),
+    "no file": (Path.unlink, UNREADABLE),
+    "foreign": (lambda path: save_file(WIDE, path), "was not written by this package"),
+    "deep": (lambda path: rewritten(path, icl="[" * 10000), UNREADABLE),
+    "no seal": (lambda path: rewritten(path, icl='{"format": "icl-runs"}'), "is damaged"),
+    "a state": (
+        lambda path: state.save_state(path, standing(), "abc"),
+        "holds runs of the sweep None, not those of small",
     ),
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*STORED, *SPOILT])
 def test_other_files_are_refused_by_name(case: str, tmp_path: Path, small_sweep: Maker) -> None:
-    path, made = tmp_path / "0of1.safetensors", artificial(small_sweep())
-    runs.save(path, made, {})
-    spoil, words = CASES[case]
-    spoil(path, made)
-    with pytest.raises(RunsError) as error:
+    path = tmp_path / "0of1.safetensors"
+    change, words = STORED.get(case, (lambda made: made, ""))
+    runs.save(path, change(artificial(small_sweep())), {})
+    if case in SPOILT:
+        spoil, words = SPOILT[case]
+        spoil(path)
+    with refused(path, words, RunsError):
         runs.load(path, small_sweep())
-    assert str(error.value).startswith(f"{path}: {words}")
-    assert str(error.value).endswith("; delete it and run again") and "\n" not in str(error.value)
 
 
 # Shards
@@ -157,23 +127,22 @@ def test_merged_shards_are_in_the_original_order(
     asked = dataclasses.replace(whole.sweep, test=dataclasses.replace(whole.sweep.test, prompts=5))
     # Training does not depend on the test; the merged runs have the requested one.
     assert runs.merge(asked, parts).sweep == asked
-    other = part(artificial(small_sweep(seeds=count).override({"batch": 5})), shards - 1, shards)
-    for wrong in ([*parts[:-1], other], *([parts[::-1], parts[1:]] if shards > 1 else [])):
-        with pytest.raises(
-            RunsError, match=r"small, shard \d+ of \d+: trained with other constants; run again"
-        ):
+    others = artificial(whole.sweep.override({"batch": 5}))
+    replaced = [*parts[:-1], part(others, shards - 1, shards)]
+    refusal = r"small, shard \d+ of \d+: trained with other constants; run again"
+    for wrong in (replaced, *([parts[::-1], parts[1:]] if shards > 1 else [])):
+        with pytest.raises(RunsError, match=refusal):
             runs.merge(whole.sweep, wrong)
     with pytest.raises(RunsError, match="runs of small: no weights file was given"):
         runs.merge(whole.sweep, [])
 
 
 def test_files_are_sorted_into_sweeps_by_their_folder(tmp_path: Path, small_sweep: Maker) -> None:
-    sweeps = {
-        name: small_sweep(seeds=4, name=name, batch=size) for name, size in (("one", 5), ("two", 6))
-    }
+    sweeps = {name: small_sweep(seeds=4, name=name) for name in ("one", "two")}
     paths = [tmp_path / name / f"{index}of2.safetensors" for name in sweeps for index in range(2)]
     for path in paths:
-        runs.save(path, part(artificial(sweeps[path.parent.name]), int(path.name[0]), 2), {})
+        whole = artificial(sweeps[path.parent.name])
+        runs.save(path, part(whole, int(path.name[0]), 2), {})
     loaded = runs.load_all(sweeps, paths)
     assert all(same(loaded[name], artificial(sweep)) for name, sweep in sweeps.items())
 
@@ -181,31 +150,31 @@ def test_files_are_sorted_into_sweeps_by_their_folder(tmp_path: Path, small_swee
 # States
 
 
-def standing(step: int = 4) -> State:
+def standing() -> State:
     tensor = torch.arange(6.0, dtype=torch.float64).reshape(2, 3)
     moments = {"first/W": tensor + 1, "second/W": tensor + 2}
-    return State(
-        step, {"W": tensor}, moments, {"W": tensor[:, None] + 3}, np.array([[0.1, np.nan]])
-    )
+    snapshots = {"W": tensor[:, None] + 3}
+    return State(4, {"W": tensor}, moments, snapshots, np.array([[0.1, np.nan]]))
 
 
 def test_states_are_restored_unless_they_are_of_other_constants_or_code(tmp_path: Path) -> None:
-    path, expected = tmp_path / "0of1.state.safetensors", standing()
+    path = tmp_path / "0of1.state.safetensors"
+    expected = standing()
     assert state.load_state(path, "abc") is None
     state.save_state(path, expected, "abc")
     found = state.load_state(path, "abc")
-    assert found is not None and found.step == 4 and found.cpu_before > 0
+    assert found is not None
+    assert found.step == 4
+    assert found.cpu_before > 0
     for group in ("params", "optimiser", "snapshots"):
-        ours, theirs = getattr(found, group), getattr(expected, group)
-        assert ours.keys() == theirs.keys() and all(
-            torch.equal(ours[name], theirs[name]) for name in theirs
-        )
+        ours = getattr(found, group)
+        theirs = getattr(expected, group)
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     assert np.array_equal(found.losses, expected.losses, equal_nan=True)
     assert found.losses.flags.writeable  # training continues to write there
     assert state.load_state(path, "other") is None
-    runs.write_tensors(
-        path, {"else/W": torch.zeros(2)}, {"format": runs.FORMAT, "fingerprint": "abc"}
-    )
+    runs.write_tensors(path, WIDE, {"format": runs.FORMAT, "fingerprint": "abc"})
     assert state.load_state(path, "abc") is None
 
 
@@ -213,20 +182,17 @@ def test_states_are_restored_unless_they_are_of_other_constants_or_code(tmp_path
 
 
 def test_diverged_runs_are_named_and_change_no_other(small_sweep: Maker) -> None:
-    """Patterns of norm 1e200 make two runs infinite and NaN at once; another diverges at its
-    last step.
-    """
-    four, sound = (
-        train(small_sweep(seeds=2, pattern_norm=[2.0, 1e200])),
-        train(small_sweep(seeds=2, pattern_norm=2.0)),
-    )
+    """Patterns of norm 1e200 make two runs infinite at once; another diverges at its last step."""
+    four = train(small_sweep(seeds=2, pattern_norm=[2.0, 1e200]))
+    sound = train(small_sweep(seeds=2, pattern_norm=2.0))
     assert runs.diverged(sound) == []
-    for index, line in enumerate(runs.diverged(four)):
+    for index, line in enumerate(found := runs.diverged(four)):
         assert line.startswith(f"sweep small, run {index + 2} (seed {index}, ")
-        assert "pattern_norm = 1e+200" in line and "not finite from step" in line
-    assert len(runs.diverged(four)) == 2
+        assert re.search(r"pattern_norm = 1e\+200.*\): not finite", line)
+    assert len(found) == 2
     for name, w in sound.weights.items():
         assert torch.equal(four.weights[name][:2], w), name
     sound.weights["W_O"][1, -1] = torch.inf
     (line,) = runs.diverged(sound)
-    assert "run 1 (seed 1" in line and line.endswith("not finite from step 8 on")
+    assert line.startswith("sweep small, run 1 (seed 1")
+    assert line.endswith("not finite from step 8 on")
