@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import same_color, to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
+from numpy.testing import assert_array_equal
 from PIL import Image
 
 from icl import registry
@@ -174,7 +175,8 @@ def test_series_have_their_style_their_numbers_and_an_entry_of_the_legend(
     """
     made = table(number)
     figure = draw(number, replace(made, runs=made.runs.sample(frac=1, random_state=0)))
-    axes, wanted = figure.axes[0], STYLES[number]
+    axes = figure.axes[0]
+    wanted = STYLES[number]
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert [label for label in labels if label != "baseline"] == [style.label for style in wanted]
     for style in wanted:
@@ -183,20 +185,16 @@ def test_series_have_their_style_their_numbers_and_an_entry_of_the_legend(
             drawn = np.column_stack([points.get_offsets(), points.get_array()])
             ours = made.runs[made.runs["series"] == style.series]
             expected = ours[["x", "value", "colour"]].to_numpy()
-            np.testing.assert_array_equal(
-                drawn[np.lexsort(drawn.T)], expected[np.lexsort(expected.T)]
-            )
+            assert_array_equal(drawn[np.lexsort(drawn.T)], expected[np.lexsort(expected.T)])
             assert points.get_array()[0] == 0 and len(figure.axes) == 1 + len(wanted)
         else:
-            line, ours = (
-                lines_of(axes)[style.series],
-                made.curves[made.curves["series"] == style.series],
-            )
+            line = lines_of(axes)[style.series]
+            ours = made.curves[made.curves["series"] == style.series]
             assert same_color(line.get_color(), style.colour) and line.get_marker() in (
                 style.marker,
                 "None",
             )
-            np.testing.assert_array_equal(line.get_xydata(), ours[["x", "value"]].to_numpy())
+            assert_array_equal(line.get_xydata(), ours[["x", "value"]].to_numpy())
     artists = [*axes.lines, *axes.collections, *axes.patches]
     assert artists and all(
         artist.get_clip_on() and artist.get_clip_box() is not None for artist in artists
@@ -208,7 +206,8 @@ def test_series_have_their_style_their_numbers_and_an_entry_of_the_legend(
 def test_axes_that_follow_the_published_data_widen_for_ours_only(
     number: int, factor: float, table: Callable[[int], Table]
 ) -> None:
-    made, (least, most) = table(number), LOOK[number][2][1]
+    made = table(number)
+    least, most = LOOK[number][2][1]
     parts = {
         name: getattr(made, name).assign(value=lambda f: factor * f["value"])
         for name in ("runs", "curves")
@@ -289,8 +288,8 @@ def test_points_outside_a_logarithmic_axis_and_zeros_have_arrows_at_the_edge() -
     plotting.curves(axes, table, [STYLE], ERROR)
     plotting.frame(axes, Axis("x", (0, 10)), Axis("y", (1e-3, 1), log=True), 9)
     below, above = axes.lines[1:]
-    np.testing.assert_array_equal(below.get_xydata(), [[4, 1e-3], [8, 1e-3]])
-    np.testing.assert_array_equal(above.get_xydata(), [[6, 1]])
+    assert_array_equal(below.get_xydata(), [[4, 1e-3], [8, 1e-3]])
+    assert_array_equal(above.get_xydata(), [[6, 1]])
     plotting.none_tick(axes, 1e-4)
     assert [text.get_text() for text in axes.get_yticklabels()] == [
         "none",
@@ -321,7 +320,7 @@ def test_heatmaps_count_from_the_first_row_on_top_and_shades_end_at_a_nan() -> N
     axes = plotting.canvas((300, 200), (50, 290, 10, 150))[1]
     mesh = plotting.heatmap(axes, np.arange(6.0).reshape(2, 3), "A", first=0, vmin=0, vmax=5)
     assert (axes.get_xlim(), axes.get_ylim(), mesh.get_clim()) == ((-0.5, 2.5), (1.5, -0.5), (0, 5))
-    np.testing.assert_array_equal(mesh.get_array().reshape(-1), range(6))
+    assert_array_equal(mesh.get_array().reshape(-1), range(6))
     plotting.shade(axes, [0.0, 1.0, 2.0, math.nan], ["I", "II", "III"], 9)
     assert [text.get_text() for text in axes.texts] == ["I", "II"]
     assert [(patch.get_x(), patch.get_width()) for patch in axes.patches] == [(0, 1), (1, 1)]
@@ -370,10 +369,8 @@ def test_labels_at_the_curves_do_not_overlap_and_keep_their_order(ends: list[flo
 
 def test_equal_runs_are_separate_dots_and_zeros_lie_at_none() -> None:
     _, panels = own_style.panels(["a"], 1)
-    (style,), points = (
-        own_style.styles({"u": "U"}),
-        pd.DataFrame({"seed": [0, 1, 2], "x": 2.0, "value": [0.3, 0.3, 0.0]}),
-    )
+    (style,) = own_style.styles({"u": "U"})
+    points = pd.DataFrame({"seed": [0, 1, 2], "x": 2.0, "value": [0.3, 0.3, 0.0]})
     own_style.log_ticks(panels["a"], [1, 2], [0.1, 1])
     own_style.dots(panels["a"], points, style, none := own_style.below(points["value"]))
     assert (
@@ -381,7 +378,7 @@ def test_equal_runs_are_separate_dots_and_zeros_lie_at_none() -> None:
         and panels["a"].get_ylim()[0] < none < 0.3 < panels["a"].get_ylim()[1]
     )
     data = [line.get_xydata()[0] for line in panels["a"].lines]
-    np.testing.assert_array_equal(data, [[2, 0.3], [2, 0.3], [2, none]])
+    assert_array_equal(data, [[2, 0.3], [2, 0.3], [2, none]])
     places = [line.get_transform().transform(line.get_xydata())[0, 0] for line in panels["a"].lines]
     assert np.diff(places).min() > 3
 
@@ -417,9 +414,16 @@ def test_a_comparison_shows_every_run_and_names_zeros() -> None:
     none = panel.get_yticks()[0]
     assert greys[1].get_ydata()[1] == none < 0.1 and panel.get_yticklabels()[0].get_text() == "none"
     (marks,) = [part for part in panel.collections if part.get_gid() == "published ours"]
-    np.testing.assert_array_equal(marks.get_offsets(), [[1.5, 0.7]])
+    assert_array_equal(marks.get_offsets(), [[1.5, 0.7]])
     with pytest.raises(KeyError, match="elsewhere"):
         compared.draw(axes.figure, table, numbers.assign(panel="elsewhere"))
+    more = replace(
+        table,
+        runs=pd.concat([table.runs, table.runs.assign(observable="loss")]),
+        curves=pd.concat([table.curves, table.curves.assign(observable="loss")]),
+    )
+    with pytest.raises(ValueError, match="curves of several observables"):
+        compared.draw(axes.figure, more, numbers)
 
 
 def test_a_comparison_counts_the_runs_that_rise_and_fall_if_some_do_either() -> None:
@@ -472,15 +476,14 @@ def test_the_series_of_one_axes_share_a_panel_where_they_would_be_too_many() -> 
 def test_the_note_is_in_the_file_and_in_a_strip_below(
     table: Callable[[int], Table], tmp_path: Path
 ) -> None:
-    figure, note = (
-        draw(12, table(12)),
-        "laptop scale, one of 20 seeds; reduced: 20 of 40 seeds, α' = 1",
-    )
+    figure = draw(12, table(12))
+    note = "laptop scale, one of 20 seeds; reduced: 20 of 40 seeds, α' = 1"
     for name, below in (("noted.png", [note]), ("plain.png", []), ("noted.pdf", [note])):
         save_picture(figure, tmp_path / name, note, below)
     with Image.open(tmp_path / "noted.png") as noted, Image.open(tmp_path / "plain.png") as plain:
         assert noted.text["Description"] == note
-        (width, height), whole = LOOK[12][0], noted.convert("RGB")
+        width, height = LOOK[12][0]
+        whole = noted.convert("RGB")
         assert noted.width == width and height < noted.height < height + 40
         assert (
             whole.crop((0, 0, width, height)).tobytes()

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from icl.core.table import ERROR, POINT, Table, TableError, exact, join, rows
 from icl.evidence import errors, intervals
@@ -42,10 +43,10 @@ def test_a_curve_summarises_its_runs(values: list[float], median: bool) -> None:
     made = curve(measured(values), medians=("loss",) if median else ())
     assert (made.statistic, made.count) == ("median" if median else "mean", len(values))
     expected = INTERVALS[made.statistic](np.array(values))
-    np.testing.assert_array_equal([made.value, made.low, made.high], expected)
+    assert_array_equal([made.value, made.low, made.high], expected)
     width = 2 * np.std(values)
     band = np.quantile(values, [0.25, 0.75]) if median else [made.value - width, made.value + width]
-    np.testing.assert_array_equal([made.band_low, made.band_high], band)
+    assert_array_equal([made.band_low, made.band_high], band)
 
 
 def test_coordinates_are_not_mixed_and_runs_without_x_are_one() -> None:
@@ -67,10 +68,11 @@ def test_a_run_without_a_value_leaves_no_number(medians: tuple[str, ...]) -> Non
 
 def test_facts_points_and_finished_curves_are_not_summarised() -> None:
     """The runs of a finished curve stay beside it."""
-    fact, points = measured([1.0, 2.0], panel=""), measured([1.0, 2.0], statistic=POINT)
-    coloured, finished = (
-        measured([1.0, 2.0], colour=300.0),
-        rows("loss", None, 7.0, panel="main", series="ours", x=1.0, statistic="mean", count=9),
+    fact = measured([1.0, 2.0], panel="")
+    points = measured([1.0, 2.0], statistic=POINT)
+    coloured = measured([1.0, 2.0], colour=300.0)
+    finished = rows(
+        "loss", None, 7.0, panel="main", series="ours", x=1.0, statistic="mean", count=9
     )
     made = table(fact, points, coloured, measured([1.0, 2.0]), finished)
     assert len(made.runs) == 8
@@ -167,10 +169,10 @@ def test_the_first_point_below_a_target() -> None:
     found = least_length(
         np.array([[0.5, 0.5, 0.0], [0.1, 0.5, 0.2], [0.3, 0.2, 0.0]]), [2, 4, 6], 0.2
     )
-    np.testing.assert_array_equal(found, [4, np.nan, 2])
+    assert_array_equal(found, [4, np.nan, 2])
     # Windows of two losses: the mean at steps 2, 3, 4.
     losses = np.array([[3.0, 1, 1, 5], [1, 1, 9, 9], [3, 3, 3, 1], [np.nan, 0, 0, 0]])
-    np.testing.assert_array_equal(first_step_below(losses, 1.5, 2), [3, 2, np.nan, 3])
+    assert_array_equal(first_step_below(losses, 1.5, 2), [3, 2, np.nan, 3])
 
 
 # The bootstrap over prompts
@@ -181,20 +183,22 @@ def weights(seed: int, runs: int, prompts: int) -> np.ndarray:
 
 
 def test_with_one_run_the_band_is_the_ordinary_bootstrap_over_prompts() -> None:
-    values, drawn = np.random.default_rng(0).exponential(size=(1, 800, 3)), weights(1, 1, 800)
-    np.testing.assert_allclose(
+    values = np.random.default_rng(0).exponential(size=(1, 800, 3))
+    drawn = weights(1, 1, 800)
+    assert_allclose(
         drawn.sum(axis=(0, 2)), np.ones(intervals.RESAMPLES), rtol=rounding(torch.float32, 800)
     )
     low, high = intervals.percentiles(values, drawn)
     error = values[0].std(axis=0) / np.sqrt(800)
     # 5 % and 95 % of a normal law; with 1000 resamples the ends are known to 4 % of the width.
-    np.testing.assert_allclose((high - low) / (2 * 1.645 * error), 1, atol=0.12)
+    assert_allclose((high - low) / (2 * 1.645 * error), 1, atol=0.12)
     assert np.all((low < values.mean(axis=(0, 1))) & (values.mean(axis=(0, 1)) < high))
 
 
 def test_differences_between_runs_widen_the_band_and_its_generator_decides_it() -> None:
-    alike, drawn = np.random.default_rng(0).normal(size=(4, 500, 1)), weights(1, 4, 500)
-    np.testing.assert_array_equal(drawn, weights(1, 4, 500))
+    alike = np.random.default_rng(0).normal(size=(4, 500, 1))
+    drawn = weights(1, 4, 500)
+    assert_array_equal(drawn, weights(1, 4, 500))
     assert not np.array_equal(drawn, weights(2, 4, 500))
     pairs = [
         intervals.percentiles(values, drawn)

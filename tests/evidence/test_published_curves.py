@@ -48,7 +48,8 @@ def with_curves(table: Table, change: Change) -> Table:
 def test_published_numbers_have_no_distance_from_themselves_and_a_shift_is_measured(
     figure: str, published_table: Make
 ) -> None:
-    found, table = published(figure), published_table(figure)
+    found = published(figure)
+    table = published_table(figure)
     assert set(found["figure"]) == {figure} and set(found["scale"]) <= {"log", "linear", "scatter"}
     assert (found["reading"] > 0).all()
     banded = found.dropna(subset=["y_lo", "y_hi"])
@@ -66,7 +67,8 @@ def test_published_numbers_have_no_distance_from_themselves_and_a_shift_is_measu
     assert distance.of_figure(table, found).whole == pytest.approx(0, abs=1e-12)
     for row in distances(with_curves(table, lambda f: f.assign(value=3 * f["value"])), found):
         if row["unit"] in ("log10 ratio", "absolute difference"):
-            is_log, y = row["unit"] == "log10 ratio", found.loc[found["panel"] == row["panel"], "y"]
+            is_log = row["unit"] == "log10 ratio"
+            y = found.loc[found["panel"] == row["panel"], "y"]
             assert row["median"] == pytest.approx(math.log10(3) if is_log else 2 * y.abs().median())
 
 
@@ -164,7 +166,8 @@ def test_points_match_by_series_x_and_observable(
 
 @pytest.mark.parametrize("small", [0.0, FLOOR / 2])
 def test_zeros_and_small_errors_count_as_the_floor(small: float, published_table: Make) -> None:
-    table, found = published_table("figure12"), published("figure12")
+    table = published_table("figure12")
+    found = published("figure12")
     last = (table.curves["series"] == "S_1=1.3") & (table.curves["x"] == 20)
     row = of_panel(
         with_curves(table, lambda f: f.assign(value=f["value"].mask(last, small))), "figure12"

@@ -92,9 +92,11 @@ RUNS = st.lists(st.integers(-30, 30), min_size=6, max_size=20).filter(
 def test_an_interval_lies_inside_a_bound_exactly_if_its_test_is_significant(
     numbers: list[int], statistic: str, side: np.ufunc, end: int
 ) -> None:
-    values, threshold = np.array(numbers, dtype=float), float(end)
+    values = np.array(numbers, dtype=float)
+    threshold = float(end)
     if statistic == "share":
-        values, threshold = (values > 0).astype(float), (30 + end) / 60
+        values = (values > 0).astype(float)
+        threshold = (30 + end) / 60
     _, low, high = INTERVALS[statistic](values)
     inside_by = low - threshold if side is np.greater_equal else threshold - high
     assume(statistic == "median" or abs(inside_by) > 1e-9)  # else rounding decides

@@ -5,6 +5,7 @@ on any context.
 import numpy as np
 import pytest
 import torch
+from torch.testing import assert_close
 
 from icl.core.streams import stream
 from icl.models import attention, estimators
@@ -50,7 +51,8 @@ def assert_predicts(
 def block(upper: np.ndarray, corner: float) -> torch.Tensor:
     """blockdiag(upper, corner)."""
     out = np.zeros((D + 1, D + 1))
-    out[:D, :D], out[D, D] = upper, corner
+    out[:D, :D] = upper
+    out[D, D] = corner
     return torch.from_numpy(out)
 
 
@@ -58,24 +60,21 @@ def test_layers_are_preconditioned_steps(prompts: tasks.Prompts) -> None:
     """Ahn et al. 2023: with V = e e' and Q = -blockdiag(A_l', 0), L layers are L steps
     preconditioned by A_l.
     """
-    matrices, z = 0.2 * generator("preconditioners").standard_normal((4, D, D)), tokens(prompts)
+    matrices = 0.2 * generator("preconditioners").standard_normal((4, D, D))
+    z = tokens(prompts)
     for matrix in matrices:
         z = literal.linear_layer(z, block(NONE, 1), block(-matrix.T, 0))
     assert_predicts(z, estimators.preconditioned_gradient_descent(list(matrices)), prompts)
 
 
 def test_linear_layers_depend_only_on_the_gram_matrix_and_the_query(prompts: tasks.Prompts) -> None:
-    layers, z = (
-        torch.from_numpy(0.1 * generator("layers").standard_normal((3, 2, D + 1, D + 1))),
-        tokens(prompts),
-    )
+    layers = torch.from_numpy(0.1 * generator("layers").standard_normal((3, 2, D + 1, D + 1)))
+    z = tokens(prompts)
     g, q = attention.gram(z)
     for value, key_query in layers:
-        z, last = (
-            literal.linear_layer(z, value, key_query),
-            literal.linear_gram_query(g, q, value, key_query),
-        )
+        z = literal.linear_layer(z, value, key_query)
+        last = literal.linear_gram_query(g, q, value, key_query)
         g, q = literal.linear_gram_layer(g, q, value, key_query)
-        torch.testing.assert_close(q, z[..., -1:], **CLOSE)
-        torch.testing.assert_close(last, q, **CLOSE)
-    torch.testing.assert_close(g, attention.gram(z)[0], **CLOSE)
+        assert_close(q, z[..., -1:], **CLOSE)
+        assert_close(last, q, **CLOSE)
+    assert_close(g, attention.gram(z)[0], **CLOSE)

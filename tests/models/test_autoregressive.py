@@ -8,7 +8,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import solve_ivp
+from torch.testing import assert_close
 
 from icl.core.config import ConstantError
 from icl.core.runs import diverged
@@ -21,7 +23,9 @@ from icl.tasks import linear_dynamics as tasks
 from tests.oracles import autoregressive as oracle
 from tests.rounding import rounding
 
-LAWS, STARTS, ONE = ("gaussian", "sparse", "full-one"), tuple(trainings.STARTS.values()), np.eye(5)
+LAWS = ("gaussian", "sparse", "full-one")
+STARTS = tuple(trainings.STARTS.values())
+ONE = np.eye(5)
 
 
 def config(law: str = "gaussian", **constants: Any) -> Config:
@@ -50,9 +54,7 @@ def test_theorem_4_1(law: str) -> None:
     trained = train(sweep(*configs, steps=1100, every=50))
     for w in trained.weights.values():
         assert torch.equal(w, torch.diag_embed(torch.diagonal(w, dim1=-2, dim2=-1)))
-    np.testing.assert_allclose(
-        trainings.products(trained)[:, -1], theory.limit(configs[0]), rtol=1e-11
-    )
+    assert_allclose(trainings.products(trained)[:, -1], theory.limit(configs[0]), rtol=1e-11)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -72,8 +74,8 @@ def test_the_recursion_of_a_and_b_is_the_population_gradient(law: str) -> None:
     for blocks in [masked] if law == "full-one" else [masked, full]:
         for name, w in two.weights.items():
             wanted = w[..., None, None] * torch.eye(5, dtype=torch.float64)
-            torch.testing.assert_close(blocks.weights[name], wanted, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(blocks.losses, two.losses, rtol=1e-12, atol=1e-12)
+            assert_close(blocks.weights[name], wanted, rtol=0, atol=1e-12)
+        assert_allclose(blocks.losses, two.losses, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("start", STARTS)
@@ -94,24 +96,18 @@ def test_corollary_4_1(law: str) -> None:
     """y_t is x_t moved by one gradient step of size ab / (t - 1)."""
     own = config(law, start=(0.5, 1.5), length=12, samples=6)
     trained = train(sweep(own, steps=100, every=100))
-    (a, b), ab, x = (
-        trainings.blocks(trained, 0),
-        trainings.products(trained)[0, -1],
-        layer.sequences(own),
-    )
+    a, b = trainings.blocks(trained, 0)
+    ab = trainings.products(trained)[0, -1]
+    x = layer.sequences(own)
     wanted = oracle.gradient_steps(ab * ONE, ONE, x)
-    np.testing.assert_allclose(
-        oracle.block_predictions(a[-1], b[-1], x), wanted, rtol=0, atol=1e-14
-    )
+    assert_allclose(oracle.block_predictions(a[-1], b[-1], x), wanted, rtol=0, atol=1e-14)
 
 
 def test_any_blocks_precondition_one_gradient_step() -> None:
     """y_t is B times the gradient step of size 1 / (t - 1) times A x_t."""
-    (a, b), x = (
-        np.random.default_rng(0).standard_normal((2, 5, 5)),
-        layer.sequences(config(length=9, samples=5)),
-    )
-    np.testing.assert_allclose(
+    a, b = np.random.default_rng(0).standard_normal((2, 5, 5))
+    x = layer.sequences(config(length=9, samples=5))
+    assert_allclose(
         oracle.block_predictions(a, b, x), oracle.gradient_steps(a, b, x), rtol=0, atol=1e-13
     )
 
@@ -119,11 +115,10 @@ def test_any_blocks_precondition_one_gradient_step() -> None:
 @pytest.mark.parametrize(("scale", "length"), [(0.5, 4), (0.5, 100), (2.0, 30)])
 def test_example_4_1_is_recovered_exactly(scale: float, length: int) -> None:
     own = Config(law="sparse", scale=scale, length=length, samples=5)
-    x, ab = layer.sequences(own), theory.limit(own)
+    x = layer.sequences(own)
+    ab = theory.limit(own)
     assert ab == pytest.approx(1 / scale**2)
-    np.testing.assert_allclose(
-        oracle.block_predictions(ab * ONE, ONE, x), x[:, 2:], rtol=1e-10, atol=1e-12
-    )
+    assert_allclose(oracle.block_predictions(ab * ONE, ONE, x), x[:, 2:], rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -134,14 +129,10 @@ def test_other_blocks_have_no_gradient_in_the_mean_over_rotations(law: str) -> N
     Those that only meet the zeros of the tokens, which production omits, have none for any
     rotation.
     """
-    (w, u), one = (
-        layer.drawn(config(law, dimension=3, length=7, samples=4)),
-        torch.eye(3, dtype=torch.float64),
-    )
-    leaves, slopes = (
-        [part.requires_grad_() for part in oracle.with_blocks(0.1 * one, 0.1 * one)],
-        [],
-    )
+    w, u = layer.drawn(config(law, dimension=3, length=7, samples=4))
+    one = torch.eye(3, dtype=torch.float64)
+    leaves = [part.requires_grad_() for part in oracle.with_blocks(0.1 * one, 0.1 * one)]
+    slopes = []
     for k in range(8):
         x = torch.from_numpy(tasks.sequences(w * np.exp(2j * np.pi * k / 8), u, 7))
         slopes.append(torch.autograd.grad(oracle.loss(*leaves, x), leaves))
@@ -176,12 +167,13 @@ def test_the_loss_of_six_scalars_is_that_of_the_layer_without_a_mean() -> None:
         length=4,
         perturbation=0.5,
     )
-    weights, two = model.init([six]), replace(six, gradient_estimator="population_unnormalised")
+    weights = model.init([six])
+    two = replace(six, gradient_estimator="population_unnormalised")
     wanted = oracle.loss_of_six(weights["KQ"][0].numpy(), weights["PV"][0].numpy(), 2, 4)
     assert model.loss_and_gradient(weights, {}, [six])[0].item() == pytest.approx(wanted, rel=1e-12)
     six = replace(six, perturbation=0.0)
     found, few = (model.loss_and_gradient(model.init([own]), {}, [own]) for own in (six, two))
-    torch.testing.assert_close((found[0], found[1]["KQ"][:, 2]), (few[0], few[1]["KQ"]))
+    assert_close((found[0], found[1]["KQ"][:, 2]), (few[0], few[1]["KQ"]))
 
 
 @given(
@@ -197,15 +189,14 @@ def test_prefix_sums_give_the_gradient_of_the_definition(
     own = config(
         law, gradient_estimator="sample_all_blocks", dimension=d, length=length, samples=samples
     )
-    rng, start = np.random.default_rng(length), model.init([own])
+    rng = np.random.default_rng(length)
+    start = model.init([own])
     weights = {
         name: torch.from_numpy(rng.standard_normal(tuple(w.shape))) for name, w in start.items()
     }
-    found, wanted = (
-        model.loss_and_gradient(weights, {}, [own]),
-        oracle.of_all_blocks(weights, [own]),
-    )
-    torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-11)
+    found = model.loss_and_gradient(weights, {}, [own])
+    wanted = oracle.of_all_blocks(weights, [own])
+    assert_close(found, wanted, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("law", ["gaussian", "full-one"])
@@ -223,8 +214,8 @@ def test_sampled_training_is_literal_training(law: str, monkeypatch: pytest.Monk
     monkeypatch.setitem(model.ESTIMATORS, "sample_all_blocks", literal_layer)
     literal = train(all_blocks)
     tolerance = rounding(torch.float32, all_blocks.configs[0].length)
-    torch.testing.assert_close(fast.weights, literal.weights, rtol=0, atol=20 * tolerance)
-    np.testing.assert_allclose(two.losses[:, 0], literal.losses[:, 0], rtol=tolerance)
+    assert_close(fast.weights, literal.weights, rtol=0, atol=20 * tolerance)
+    assert_allclose(two.losses[:, 0], literal.losses[:, 0], rtol=tolerance)
 
 
 @pytest.mark.parametrize("estimator", model.ESTIMATORS)
@@ -241,7 +232,7 @@ def test_a_diverging_run_changes_no_other_and_only_samples_depend_on_the_seed(
     for name, w in alone.weights.items():
         assert torch.equal(together.weights[name][0], w[0])
         assert torch.equal(together.weights[name][2], w[0]) == estimator.startswith("population")
-    np.testing.assert_array_equal(together.losses[0], alone.losses[0])
+    assert_array_equal(together.losses[0], alone.losses[0])
     assert len(diverged(together)) == 1 and diverged(together)[0].startswith(
         "sweep test, run 1 (seed 0, learning_rate"
     )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.neighbors import KNeighborsRegressor
 
 from icl.models import estimators
@@ -43,24 +44,24 @@ def test_classifiers_answer_as_scikit_learn_does(name: str, count: int) -> None:
 def test_order_rotation_and_names_of_the_classes_do_not_matter_and_one_class_is_the_answer(
     name: str, seed: int
 ) -> None:
-    answer, (inputs, labels, queries) = estimators.batched_classifiers()[name], separated(seed)
+    answer = estimators.batched_classifiers()[name]
+    inputs, labels, queries = separated(seed)
     rng = np.random.default_rng(seed)
-    order, turn = rng.permutation(12), np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    order = rng.permutation(12)
+    turn = np.linalg.qr(rng.normal(size=(5, 5)))[0]
     expected = answer(inputs, labels, queries)
-    np.testing.assert_array_equal(answer(inputs, -np.ones_like(labels), queries), -1)
-    np.testing.assert_array_equal(answer(inputs[:, order], labels[:, order], queries), expected)
-    np.testing.assert_array_equal(answer(inputs @ turn, labels, queries @ turn), expected)
-    np.testing.assert_array_equal(answer(inputs, -labels, queries), -expected)
+    assert_array_equal(answer(inputs, -np.ones_like(labels), queries), -1)
+    assert_array_equal(answer(inputs[:, order], labels[:, order], queries), expected)
+    assert_array_equal(answer(inputs @ turn, labels, queries @ turn), expected)
+    assert_array_equal(answer(inputs, -labels, queries), -expected)
 
 
 @pytest.mark.parametrize(("wanted", "count"), [(1, 9), (3, 9), (3, 2)])
 def test_neighbours_are_those_of_scikit_learn(wanted: int, count: int) -> None:
     rng = np.random.default_rng(12)
-    inputs, labels, query = (
-        rng.normal(size=(20, count, 4)),
-        rng.normal(size=(20, count)),
-        rng.normal(size=(20, 4)),
-    )
+    inputs = rng.normal(size=(20, count, 4))
+    labels = rng.normal(size=(20, count))
+    query = rng.normal(size=(20, 4))
     answers = estimators.nearest_neighbours(wanted)(inputs, labels, query)
     for x, y, q, answer in zip(inputs, labels, query, answers, strict=True):
         fit = KNeighborsRegressor(min(wanted, count), algorithm="brute").fit(x, y)
@@ -74,7 +75,5 @@ def test_least_squares_has_the_minimum_norm_and_averaging_is_one_step_of_size_on
     rng = np.random.default_rng(13)
     given = rng.normal(size=(20, count, 4)), rng.normal(size=(20, count)), rng.normal(size=(20, 4))
     expected = [q @ np.linalg.lstsq(x, y)[0] for x, y, q in zip(*given, strict=True)]
-    np.testing.assert_allclose(estimators.least_squares(*given), expected, rtol=1e-9)
-    np.testing.assert_allclose(
-        estimators.averaging(*given), gradient_descent(1, 1.0)(*given), rtol=1e-10
-    )
+    assert_allclose(estimators.least_squares(*given), expected, rtol=1e-9)
+    assert_allclose(estimators.averaging(*given), gradient_descent(1, 1.0)(*given), rtol=1e-10)

@@ -10,7 +10,8 @@ from icl.models import estimators
 from icl.models import linear_attention_theory as theory
 from icl.tasks import linear_regression as tasks
 
-ONE, SIGNS = np.eye(3), np.array([1.0, -1.0, 1.0])
+ONE = np.eye(3)
+SIGNS = np.array([1.0, -1.0, 1.0])
 ROOT = tasks.skewed_root(tasks.rotation(np.random.default_rng(3), 3))
 SKEWED = ROOT @ ROOT.T
 STEP = theory.preconditioner(np.diag([1.0, 2.0, 0.5]), 9)
@@ -54,9 +55,12 @@ def test_closed_forms_agree_with_simulation(name: str) -> None:
 
 
 def test_theorem_4_2_is_the_general_error() -> None:
-    covariance, w = np.diag([2.0, 1.0, 0.5, 0.25, 0.1]), np.random.default_rng(1).standard_normal(5)
-    task, lengths = np.outer(w, w), (1, 10, 1000)
-    step, fourth = theory.preconditioner(covariance, 10), theory.gaussian_fourth(covariance, task)
+    covariance = np.diag([2.0, 1.0, 0.5, 0.25, 0.1])
+    w = np.random.default_rng(1).standard_normal(5)
+    task = np.outer(w, w)
+    lengths = (1, 10, 1000)
+    step = theory.preconditioner(covariance, 10)
+    fourth = theory.gaussian_fourth(covariance, task)
     wanted = [theory.lsa_test_error(covariance, w, 10, m) for m in lengths]
     found = theory.one_step_error(step, covariance, fourth, covariance, task, lengths)
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
@@ -64,7 +68,10 @@ def test_theorem_4_2_is_the_general_error() -> None:
 
 @pytest.mark.parametrize("query", [None, np.diag([3.0, 1.0])])
 def test_the_gaussian_error_is_the_general_one(query: Any) -> None:
-    covariance, step, one = np.diag([2.0, 0.5]), 0.7 * np.eye(2), np.eye(2)
-    fourth, asked = theory.gaussian_fourth(covariance, one), covariance if query is None else query
+    covariance = np.diag([2.0, 0.5])
+    step = 0.7 * np.eye(2)
+    one = np.eye(2)
+    fourth = theory.gaussian_fourth(covariance, one)
+    asked = covariance if query is None else query
     general = theory.one_step_error(step, covariance, fourth, asked, one, 4, 0.3)
     assert theory.gaussian_error(step, covariance, 4, 0.3, query) == general

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.testing import assert_close
 
 from icl.models.muon import muon, orthogonal
 from icl.models.optimisers import Params, adam, packed, steady
@@ -39,9 +40,9 @@ def test_singular_values_become_one_and_vectors_stay(shape: tuple[int, int]) -> 
     left, _, right = torch.linalg.svd(matrix, full_matrices=False)
     inner = left.mT @ orthogonal(matrix) @ right.mT
     values = inner.diagonal(dim1=-2, dim2=-1)
-    torch.testing.assert_close(inner, torch.diag_embed(values), rtol=0, atol=1e-9)
+    assert_close(inner, torch.diag_embed(values), rtol=0, atol=1e-9)
     assert values.quantile(0.1) > 0.6 and values.max() < 1.3
-    torch.testing.assert_close(orthogonal(1e3 * matrix), orthogonal(matrix))
+    assert_close(orthogonal(1e3 * matrix), orthogonal(matrix))
 
 
 @pytest.mark.parametrize("decay", [0.0, 2.0])
@@ -51,7 +52,8 @@ def test_steps_are_those_of_torch(decay: float) -> None:
     """
     rng = np.random.default_rng(1)
     start = torch.from_numpy(rng.normal(size=(1, 6, 9)))
-    literal, ours = start[0].clone(), muon(0.1, steady, lambda name: name == "w", adam(0.1), decay)
+    literal = start[0].clone()
+    ours = muon(0.1, steady, lambda name: name == "w", adam(0.1), decay)
     method = torch.optim.Muon(
         [literal], lr=0.1, weight_decay=decay, momentum=0.95, adjust_lr_fn="match_rms_adamw"
     )
@@ -74,6 +76,4 @@ def test_names_may_come_in_another_order() -> None:
 def test_runs_do_not_mix() -> None:
     together, first, second = steps(rate=[0.1, 0.2]), steps(slice(1)), steps(slice(1, 2), rate=0.2)
     for name, w in together.items():
-        torch.testing.assert_close(
-            w, torch.cat([first[name], second[name]]), rtol=1e-12, atol=1e-12
-        )
+        assert_close(w, torch.cat([first[name], second[name]]), rtol=1e-12, atol=1e-12)

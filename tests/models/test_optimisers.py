@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from torch.testing import assert_close
 
 from icl.models.optimisers import (
     Optimiser,
@@ -47,13 +48,14 @@ def test_steps_are_those_of_torch(kind: str) -> None:
     start = torch.from_numpy(np.random.default_rng(1).normal(size=(2, 3)))
     ours, theirs = METHODS[kind]
     params: Params = {"w": start}
-    literal, state = start.clone(), ours.init(params)
+    literal = start.clone()
+    state = ours.init(params)
     method = theirs(literal)
     for step in range(10):
         params, state = ours.update(params, {"w": params["w"].clone()}, state, step)
         literal.grad = literal.clone()
         method.step()
-    torch.testing.assert_close(params["w"], literal, rtol=1e-12, atol=1e-13)
+    assert_close(params["w"], literal, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("norm", [1.0, 1e9])
@@ -63,7 +65,7 @@ def test_packed_weights_take_the_same_steps(norm: float) -> None:
     assert sorted(apart) == sorted(together)
     for name, w in apart.items():
         # Norms are sums in another order.
-        torch.testing.assert_close(together[name], w, rtol=1e-12, atol=1e-13)
+        assert_close(together[name], w, rtol=1e-12, atol=1e-13)
         assert together[name].shape == SHAPES[name] and together[name].is_contiguous()
 
 

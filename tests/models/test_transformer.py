@@ -52,7 +52,8 @@ def hugging_face(
         use_cache=False,
         attn_implementation="eager",
     )
-    model, rng = GPT2Model(config).to(dtype).eval(), np.random.default_rng(3)
+    model = GPT2Model(config).to(dtype).eval()
+    rng = np.random.default_rng(3)
     with torch.no_grad():
         for w in model.parameters():
             w.copy_(torch.from_numpy(rng.normal(0, std, w.shape)))
@@ -117,7 +118,10 @@ def test_start_has_the_spread_of_gpt2() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_last_token_equals_the_last_of_all(dtype: torch.dtype) -> None:
-    tokens, values, grads, tolerance = prompts(dtype), [], [], rounding(dtype, chained(weights()))
+    tokens = prompts(dtype)
+    values = []
+    grads = []
+    tolerance = rounding(dtype, chained(weights()))
     for predict in (predict_last, lambda *given: predict_all(*given)[:, :, -1]):
         leaves = {name: w.requires_grad_() for name, w in weights(dtype=dtype, std=0.1).items()}
         values.append(predict(leaves, tokens, HEADS))
@@ -131,7 +135,9 @@ def test_the_last_token_equals_the_last_of_all(dtype: torch.dtype) -> None:
 
 
 def test_prefixes_in_one_pass_equal_one_pass_each() -> None:
-    params, tokens, lengths = weights(), prompts(), [0, 1, 4, 8]
+    params = weights()
+    tokens = prompts()
+    lengths = [0, 1, 4, 8]
     together = transformer.predict_prefixes(
         params, tokens[:, :, :-1], tokens[:, :, -1], lengths, HEADS
     )
@@ -150,7 +156,9 @@ def test_explicit_derivatives_are_the_automatic_ones(
     tokens.
     """
     place = torch.tensor([1, 3, 5, 7, 0, 2, 4, 6, 8])
-    visible, outs, grads = place <= place[:, None], [], []
+    visible = place <= place[:, None]
+    outs = []
+    grads = []
     x = torch.from_numpy(np.random.default_rng(2).normal(size=(RUNS, PROMPTS, TOKENS, 16)))
     within = {
         name: w for name, w in (weights() | {"x": x}).items() if name[:5] not in ("read_", "final")

@@ -38,7 +38,8 @@ def embedded(key_query: Tensor, projection_value: Tensor) -> tuple[Tensor, Tenso
     """W^KQ and W^PV, (3 d, 3 d) each, from the parts that multiply tokens (x_t; x_{t-1}); the
     rest is zero.
     """
-    d, pad = len(projection_value), torch.nn.functional.pad
+    d = len(projection_value)
+    pad = torch.nn.functional.pad
     return pad(key_query, (d, 0, d, 0)), pad(projection_value, (d, 0, 0, 2 * d))
 
 
@@ -63,7 +64,8 @@ def predictions(key_query: Tensor, projection_value: Tensor, x: Tensor) -> Tenso
 
 def with_blocks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """W^KQ and W^PV, complex (3 d, 3 d), zero but for W^KQ_32 = A and W^PV_12 = B."""
-    pad, d = torch.nn.functional.pad, len(a)
+    pad = torch.nn.functional.pad
+    d = len(a)
     return embedded(pad(a + 0j, (0, d, d, 0)), pad(b + 0j, (0, d)))
 
 
@@ -113,7 +115,8 @@ def loss_of_six(a: np.ndarray, b: np.ndarray, dimension: int, most: int) -> floa
     phases = np.meshgrid(*[2 * np.pi * np.arange(4 * most) / (4 * most)] * dimension)
     w = np.exp(1j * np.stack(phases, axis=-1).reshape(-1, dimension))
     k, p = np.kron(a.reshape(2, 2), np.eye(dimension)), np.kron(b[None], np.eye(dimension))
-    z, total = [np.hstack([w ** (i - 1), w ** (i - 2)]) for i in range(1, most + 1)], 0.0
+    z = [np.hstack([w ** (i - 1), w ** (i - 2)]) for i in range(1, most + 1)]
+    total = 0.0
     for last in range(2, most + 1):
         query = z[last - 1] @ k.T
         y = sum(

@@ -12,7 +12,8 @@ def clipped(learning_rates: Sequence[float], schedule: Schedule, momentum: float
     """Adam on gradients clipped per layer at 1e-8, Adam's epsilon, divided by (9 - i)^2."""
 
     def shortened(gradients: Params) -> Params:
-        short, runs = {name: g.clone() for name, g in gradients.items()}, len(learning_rates)
+        short = {name: g.clone() for name, g in gradients.items()}
+        runs = len(learning_rates)
         for layer in range(gradients["rate"].shape[1]):
             norm = torch.cat(
                 [g[:, layer].reshape(runs, -1) for g in gradients.values()], dim=1
@@ -42,10 +43,8 @@ def published_transformer(weights: Params, inputs: Tensor, labels: Tensor, kerne
         change = torch.zeros_like(tokens)
         for head, name in enumerate(kernel.split("_")):
             value, key, query = (torch.zeros(d + 1, d + 1, dtype=inputs.dtype) for _ in range(3))
-            value[:d, :d], value[d, d] = (
-                weights["covariate"][layer, head],
-                -weights["rate"][layer, head],
-            )
+            value[:d, :d] = weights["covariate"][layer, head]
+            value[d, d] = -weights["rate"][layer, head]
             key[:d, :d], query[:d, :d] = weights["key"][layer, head], weights["query"][layer, head]
             attention = torch.einsum("ab,pbi,ac,pcj->pij", key, tokens, query, tokens)
             if name == "softmax":

@@ -44,7 +44,8 @@ def functional_gradient_descent(kernel: Kernel, rates: Sequence[float]) -> Estim
 
     def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
         within, towards = kernel(inputs, inputs), kernel(inputs, query[..., None, :])[..., 0]
-        residuals, answer = labels, np.zeros(query.shape[:-1])
+        residuals = labels
+        answer = np.zeros(query.shape[:-1])
         for rate in rates:
             # Both updates use the old residuals.
             answer = answer + rate / inputs.shape[-2] * np.sum(residuals * towards, axis=-1)

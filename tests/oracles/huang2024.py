@@ -42,7 +42,8 @@ def token_loss_and_gradient(q: Tensor, batch: Prompts, v: np.ndarray) -> tuple[T
     """Half the mean squared error over the prompts, and its gradient in Q (d, d), in the basis
     of the tokens.
     """
-    leaf, prompt = q.detach().requires_grad_(), torch.from_numpy(tokens(batch, v))
+    leaf = q.detach().requires_grad_()
+    prompt = torch.from_numpy(tokens(batch, v))
     target = torch.from_numpy(np.take_along_axis(batch.task, batch.query[:, None], axis=1)[:, 0])
     value = (prediction(leaf, prompt) - target).square().mean() / 2
     return value.detach(), torch.autograd.grad(value, leaf)[0]
@@ -61,7 +62,8 @@ def count_loss_and_gradient(q: Tensor, counts: Tensor, p: np.ndarray) -> tuple[T
 
     The mean over tasks w with E w w' = I is exact.
     """
-    probability, mean = torch.from_numpy(p), len(counts)
+    probability = torch.from_numpy(p)
+    mean = len(counts)
     weights = (q - q.amax(dim=-2, keepdim=True)).exp()  # (n, k)
     z = (counts @ weights).reciprocal()  # (M, k)
     attended = counts * torch.diagonal(weights) * z  # Attn_k

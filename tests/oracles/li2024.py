@@ -58,7 +58,8 @@ def one_layer_gradients(
 
 def asymmetric_weights(configs: Sequence[one_layer.Config]) -> dict[str, Tensor]:
     """Weights of the one-layer model without symmetries, large enough that every part matters."""
-    params, rng = one_layer.init(configs), np.random.default_rng(5)
+    params = one_layer.init(configs)
+    rng = np.random.default_rng(5)
     noise = {"W_Q": 0.1, "W_K": 0.1, "W_V": 0.1, "W_O": 0.2, "a": 0.1}
     return {
         n: w + noise[n] * torch.from_numpy(rng.standard_normal(w.shape)) for n, w in params.items()
@@ -77,7 +78,8 @@ def stack_logit(params: Mapping[str, Tensor], prompt: Tensor, attended: str = QU
     Every layer but the last replaces the inputs h_j of all columns j by W_2 ReLU(W_O sum_i W_V h_i
     softmax_i(...)).
     """
-    layers, inputs = params["W_V"].shape[0], prompt
+    layers = params["W_V"].shape[0]
+    inputs = prompt
     for index in range(layers):
         now = {name: params[name][index] for name in ("W_Q", "W_K", "W_V", "W_O")}
         keys = inputs if attended == QUERY_TOO else inputs[:, :-1]

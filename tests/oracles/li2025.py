@@ -32,10 +32,12 @@ def loss(params: Params, batch: Params, run: int, configs: Sequence[Config]) -> 
     """Return the training loss of one run with all examples written out: mean over prompts of |F
     - z_k|^2 / 2.
     """
-    config, losses = configs[run], []
+    config = configs[run]
+    losses = []
     pattern = torch.eye(config.relevant_patterns, dtype=torch.float64)
     for b, states in enumerate(batch["states"][run]):
-        step, shared = b % config.chain_length, int(batch["shared"][run])
+        step = b % config.chain_length
+        shared = int(batch["shared"][run])
         examples = torch.cat(
             [states[:1]] * shared + [states[1 : 1 + config.context_length - shared]]
         )
@@ -54,7 +56,8 @@ def greedy_chain(
     """Return the K answers argmin_j |F - beta mu'_j|^2 / 2 of greedy chain of thought, with a
     new prompt each: (K,).
     """
-    chain, answers = torch.from_numpy(query).expand(config.chain_length + 1, -1).clone(), []
+    chain = torch.from_numpy(query).expand(config.chain_length + 1, -1).clone()
+    answers = []
     for step in range(config.chain_length):
         output, _ = layer(params, config, torch.from_numpy(context), chain, step)
         answers.append(nearest(output, patterns, config))

@@ -10,5 +10,6 @@ def tokens(inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def output(value: np.ndarray, key_query: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """f = E + W^PV E (E' W^KQ E) / rho, (d + 1, rho + 1); attention includes the query."""
-    e, rho = tokens, tokens.shape[-1] - 1
+    e = tokens
+    rho = tokens.shape[-1] - 1
     return e + value @ e @ (e.T @ key_query @ e) / rho

@@ -212,7 +212,9 @@ def cut_labels(picture: Any) -> list[str]:
 
     canvas = FigureCanvasAgg(picture)
     canvas.draw()
-    renderer, width, height = canvas.get_renderer(), picture.bbox.width, picture.bbox.height
+    renderer = canvas.get_renderer()
+    width = picture.bbox.width
+    height = picture.bbox.height
     boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in picture.texts]
     for axes in picture.axes:
         boxes.append((axes.get_title(), axes.title.get_window_extent(renderer)))
@@ -266,7 +268,8 @@ def test_all_runs_and_published_numbers_are_compared(name: str) -> None:
     line or points.
     """
     published = published_curves.load(name)
-    table, one = measured(name), registry.figure(name)
+    table = measured(name)
+    one = registry.figure(name)
     picture = compared.draw(one.draw(table), table, published)
     assert one.draws_one_run == (table.drawn_seed is not None)
     artists: list[Any] = [artist for artist in picture.findobj() if artist.get_gid()]
@@ -288,10 +291,8 @@ def test_all_runs_and_published_numbers_are_compared(name: str) -> None:
             style.series for axes in one.draw(table).axes for style, *_ in compared.series_of(axes)
         }
         assert len(picture.axes) == len(drawn)
-        seeds, runs = (
-            table.runs["seed"].nunique(),
-            [artist for artist in artists if artist.get_gid() == "runs"],
-        )
+        seeds = table.runs["seed"].nunique()
+        runs = [artist for artist in artists if artist.get_gid() == "runs"]
         lines = [artist for artist in runs if hasattr(artist, "get_xydata")]
         assert len(lines) == seeds * len(drawn) or sum(len(part.get_offsets()) for part in runs) > 0
     assert len(rendered(picture)) > 1000
@@ -301,7 +302,8 @@ def test_all_runs_and_published_numbers_are_compared(name: str) -> None:
 @every_figure
 def test_the_picture_depends_on_the_table(name: str) -> None:
     """Moving all values to another height of their axes changes the picture."""
-    draw, pictures = registry.figure(name).draw, []
+    draw = registry.figure(name).draw
+    pictures = []
     for part in (0.3, 0.6):
         table = copied(measured(name))
         for axes in draw(measured(name)).axes:
@@ -327,7 +329,8 @@ def value_at(axes: Axes, part: float) -> float:
 
 @every_published_figure
 def test_every_published_point_is_measured_and_every_panel_has_a_distance(name: str) -> None:
-    published, table = published_curves.load(name), measured(name)
+    published = published_curves.load(name)
+    table = measured(name)
     assert published is not None
     distances = published_curves.distances(table, published)
     assert {row["panel"] for row in distances} == set(published["panel"])

@@ -58,7 +58,8 @@ def test_no_space_fits_a_held_out_figure_or_lacks_the_value_in_use(space: Space)
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_the_recorded_slices_go_through_the_values_in_use(name: str) -> None:
-    trials, defaults = RECORDS[name], spaces()[name].defaults()
+    trials = RECORDS[name]
+    defaults = spaces()[name].defaults()
     (centre,) = trials[(trials["stage"] == "slice") & (trials["axis"] == "")].to_dict("records")
     assert {constant: centre[f"constant {constant}"] for constant in defaults} == defaults
     assert min(int(seed) for seeds in trials["seeds"] for seed in seeds.split()) >= 100
@@ -66,10 +67,8 @@ def test_the_recorded_slices_go_through_the_values_in_use(name: str) -> None:
 
 def test_an_axis_of_some_figures_has_their_value_and_moves_in_them_only() -> None:
     noise = Axis(reason="for a test", low=0.0, high=1.0, figures=("figure14", "figure27"))
-    space, point = (
-        tiny(axes={"noise": noise, "attention_start": START}),
-        {"noise": 0.1, "attention_start": 0.2},
-    )
+    space = tiny(axes={"noise": noise, "attention_start": START})
+    point = {"noise": 0.1, "attention_start": 0.2}
     assert (
         space.defaults()["noise"]
         == figures.sweeps("figure14", "smoke", {})["li_icl_sgd_figures"].test.noise
@@ -107,7 +106,8 @@ def test_values_lie_in_the_range_and_have_two_digits(value: float, axis: Axis) -
 def test_a_trial_at_the_constants_of_the_published_curves_has_no_distance(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    space, point = tiny(), {"attention_start": 0.3, "learning_rate": 6e-4}
+    space = tiny()
+    point = {"attention_start": 0.3, "learning_rate": 6e-4}
     (table,) = search.measured(space, "smoke", point, ["figure9"], search.SEARCH_SEEDS).values()
     curve = table.curves[table.curves["observable"] == "attention weight"]
     published = curve.assign(y=curve["value"], c=np.nan, kind="line", scale="linear", reading=0.003)

@@ -4,6 +4,7 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from icl.tasks import linear_dynamics as tasks
 
@@ -34,12 +35,13 @@ def test_assumption_4_1_by_going_through_every_value() -> None:
         for p in product(range(7), repeat=4)
         if sum(p) <= 6 and any(power % 2 for power in p)
     ]
-    example, ones = c * np.concatenate([np.eye(d), -np.eye(d)]), np.ones((1, d))
+    example = c * np.concatenate([np.eye(d), -np.eye(d)])
+    ones = np.ones((1, d))
     assert max(abs((example[:, :4] ** p).prod(axis=1).mean()) for p in powers) < 1e-15
     assert min((ones[:, :4] ** p).prod(axis=1).mean() for p in powers) == 1
     k_3 = sum((example[:, 0] ** 2 * example[:, r] ** 4).mean() for r in range(1, d))
     found = ((example[:, 0] ** 4).mean(), (example[:, 0] ** 6).mean(), k_3)
-    np.testing.assert_allclose(found, [c**4 / d, c**6 / d, 0], rtol=0, atol=1e-15)
+    assert_allclose(found, [c**4 / d, c**6 / d, 0], rtol=0, atol=1e-15)
     assert [tasks.moment("sparse", own, d, c) for own in ([4], [6], [2, 4])] == pytest.approx(
         found, abs=1e-15
     )
@@ -49,11 +51,12 @@ def test_assumption_4_1_by_going_through_every_value() -> None:
 
 
 def test_sequences_are_powers_of_a_unitary_matrix() -> None:
-    w, u = tasks.eigenvalues(generator(2), 3, 4), generator(3).standard_normal((3, 4))
+    w = tasks.eigenvalues(generator(2), 3, 4)
+    u = generator(3).standard_normal((3, 4))
     x = tasks.sequences(w, u, 30)
-    np.testing.assert_array_equal(x[:, 0], u)
+    assert_array_equal(x[:, 0], u)
     # Each product rounds once; the closed form once per entry.
-    np.testing.assert_allclose(x[:, 1:], w[:, None] * x[:, :-1], atol=1e-13)
+    assert_allclose(x[:, 1:], w[:, None] * x[:, :-1], atol=1e-13)
     for factor, off in ((1.1, r"0\.1"), (np.nan, "nan")):
         with pytest.raises(
             ValueError, match=f"W must be unitary: an eigenvalue has modulus off from 1 by {off}"
@@ -75,4 +78,4 @@ def test_noisy_sequences_follow_one_matrix_each() -> None:
     # The fit removes d of the T - 1 directions of the noise.
     assert (residual**2).mean() == pytest.approx(0.01**2 * (39 - 4) / 39, rel=0.03)
     norms = np.linalg.norm(tasks.noisy_sequences(generator(6), 200, 4, 40, noise=0.0), axis=-1)
-    np.testing.assert_allclose(norms, np.broadcast_to(norms[:, :1], norms.shape), rtol=1e-12)
+    assert_allclose(norms, np.broadcast_to(norms[:, :1], norms.shape), rtol=1e-12)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from icl.core.streams import stream
 from icl.tasks import linear_regression as tasks
@@ -37,7 +38,7 @@ def test_every_shift_keeps_labels_consistent_and_its_input_as_it_is(
     before, plain = prompts(), prompts()
     shifted = shift(plain)
     wanted = np.einsum("...nd,...d->...n", shifted.inputs, shifted.weights)
-    np.testing.assert_allclose(shifted.labels, wanted, atol=1e-12)
+    assert_allclose(shifted.labels, wanted, atol=1e-12)
     assert all(np.array_equal(a, b) for a, b in zip(before, plain, strict=True))
 
 
@@ -56,7 +57,7 @@ def test_an_orthogonal_query_is_orthogonal_and_keeps_its_norm() -> None:
         np.abs(np.einsum("pnd,pd->pn", shifted.inputs[:, :-1], shifted.inputs[:, -1])).max() < 1e-12
     )
     norms = (np.linalg.norm(drawn.inputs[:, -1], axis=-1) for drawn in (shifted, plain))
-    np.testing.assert_allclose(*norms)
+    assert_allclose(*norms)
     with pytest.raises(ValueError, match="5 examples in 5 dimensions"):
         tasks.orthogonal_query(prompts(length=5))
 
@@ -66,9 +67,7 @@ def test_rotations_are_orthogonal_and_unbiased() -> None:
     gives neither.
     """
     w = tasks.rotation(generator("rotation"), 4, (20_000,))
-    np.testing.assert_allclose(
-        w @ w.swapaxes(1, 2), np.broadcast_to(np.eye(4), w.shape), atol=1e-13
-    )
+    assert_allclose(w @ w.swapaxes(1, 2), np.broadcast_to(np.eye(4), w.shape), atol=1e-13)
     trace = np.trace(w, axis1=1, axis2=2)
     assert abs(trace.mean()) < 5 / np.sqrt(20_000)
     assert trace.var() == pytest.approx(1, abs=5 * np.sqrt(2 / 20_000))
@@ -78,11 +77,9 @@ def test_rotations_are_orthogonal_and_unbiased() -> None:
 def test_roots_of_a_covariance() -> None:
     rotation = tasks.rotation(generator("rotation"), 5)
     covariance = (rotation * np.array([1, 1, 0.25, 0.0625, 1])) @ rotation.T
-    np.testing.assert_allclose(
-        tasks.root(covariance) @ tasks.root(covariance), covariance, atol=1e-14
-    )
+    assert_allclose(tasks.root(covariance) @ tasks.root(covariance), covariance, atol=1e-14)
     values = np.linalg.eigvalsh(tasks.skewed_root(rotation))[::-1] ** 2
-    np.testing.assert_allclose(values / values[0], 1 / np.arange(1, 6) ** 2)
+    assert_allclose(values / values[0], 1 / np.arange(1, 6) ** 2)
     assert values.mean() == pytest.approx(1)
 
 

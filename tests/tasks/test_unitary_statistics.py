@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from icl.tasks import linear_dynamics as tasks
 from icl.tasks import unitary_statistics as statistics
@@ -29,9 +30,10 @@ def test_population_is_the_mean_over_all_phases_and_starts(law: str, length: int
     u = 0.7 * VALUES[law]
     w = np.exp(1j * np.pi / length * np.array(list(product(range(2 * length), repeat=u.shape[1]))))
     every = tasks.sequences(np.repeat(w, len(u), axis=0), np.tile(u, (len(w), 1)), length)
-    found, wanted = statistics.population(law, u.shape[1], 0.7, length), statistics.empirical(every)
+    found = statistics.population(law, u.shape[1], 0.7, length)
+    wanted = statistics.empirical(every)
     for name in ("target", "gram", "power"):
-        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=0, atol=1e-12)
+        assert_allclose(getattr(found, name), getattr(wanted, name), rtol=0, atol=1e-12)
 
 
 @given(
@@ -49,7 +51,7 @@ def test_loss_and_gradient_are_those_of_the_literal_layer(
     a, b = leaves.detach().numpy()
     found = statistics.empirical(x, chunk).loss(a, b)
     for value, exact in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(value, exact, rtol=1e-10, atol=1e-10)
+        assert_allclose(value, exact, rtol=1e-10, atol=1e-10)
     single = statistics.empirical(x.astype(np.complex64), chunk).loss(a, b)[0]
     # The loss is of degree four in sums over the sequence and the coordinates.
     assert single == pytest.approx(found[0], rel=rounding(torch.float32, 4 * x.size))

@@ -80,10 +80,8 @@ def draw(picture: Picture, table: Table, published: pd.DataFrame | None) -> Pict
     )
     columns = 2 if len(cells) == 4 else min(3 if len(cells) < 10 else 4, len(cells))
     size = 1.4 if len(cells) < 3 else 1.2 if crowded else 1.0
-    names, pixels = (
-        [": ".join(cell[0].name) for cell in cells],
-        (size * own_style.WIDTH, size * own_style.HEIGHT),
-    )
+    names = [": ".join(cell[0].name) for cell in cells]
+    pixels = (size * own_style.WIDTH, size * own_style.HEIGHT)
     drawing, panels = own_style.panels(names, columns, size=pixels)
     placed = list(zip(cells, panels.values(), strict=True))
     for place, (cell, axes) in enumerate(placed):
@@ -164,10 +162,12 @@ def _prepare(axes: Axes, cell: Sequence[Drawn]) -> None:
 
 
 def _runs(axes: Axes, one: Drawn, table: Table) -> None:
-    """Draw the single runs of a series in grey, of the observable that the figure draws.
+    """Draw the single runs of a series in grey.
 
     Beside the drawn run the title says how many rise and how many fall, by their ends, if they
     differ in that.
+
+    Raises ValueError if several observables have curves and runs of this panel and series.
     """
     panel, series = one.name
     rows, curves = (
@@ -176,19 +176,20 @@ def _runs(axes: Axes, one: Drawn, table: Table) -> None:
     if one.scatter is not None:
         others = rows[rows["seed"] != table.drawn_seed]
         axes.scatter(others["x"], others["value"], color=PALE, s=3, zorder=0.5, gid=RUNS)
-    for observable, curve in curves.groupby("observable", sort=False):
-        values = curve.sort_values("x")["value"].to_numpy()
-        # The figure may let a curve start at a value that the curve shares with others.
-        if len(values) == len(one.points) and np.mean(values == one.points[:, 1]) > 0.5:
-            runs = rows[rows["observable"] == observable].sort_values("x").groupby("seed")
-            for _, run in runs:
-                axes.plot(run["x"], run["value"], color=GREY, linewidth=0.6, zorder=1.2, gid=RUNS)
-            rises = runs["value"].last() - runs["value"].first()
-            if table.drawn_seed is not None and (up := sum(rises > 0)) and (down := sum(rises < 0)):
-                axes.set_title(
-                    f"{axes.get_title()} ({len(rises)} runs: {up} rise, {down} fall)",
-                    fontsize=own_style.FONT,
-                )
+        return
+    runs = rows[rows["observable"].isin(curves["observable"])].sort_values("x")
+    if runs["observable"].nunique() > 1:
+        raise ValueError(f"{one.name}: has curves of several observables with runs")
+    of_seeds = runs.groupby("seed")
+    for _, run in of_seeds:
+        axes.plot(run["x"], run["value"], color=GREY, linewidth=0.6, zorder=1.2, gid=RUNS)
+    rises = of_seeds["value"].last() - of_seeds["value"].first()
+    up, down = int((rises > 0).sum()), int((rises < 0).sum())
+    if table.drawn_seed is not None and up and down:
+        axes.set_title(
+            f"{axes.get_title()} ({len(rises)} runs: {up} rise, {down} fall)",
+            fontsize=own_style.FONT,
+        )
 
 
 def _ours(axes: Axes, one: Drawn) -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from icl.core.runs import Runs
@@ -31,7 +32,8 @@ def test_the_structured_loss_is_that_of_a_stack_with_the_structure(
     stack: tuple[tuple[float, ...], ...],
 ) -> None:
     """Also its derivatives, against automatic ones through the stack of matrices."""
-    g, eye = fresh_gram_matrices(Config(), 50), torch.eye(5, dtype=torch.float64)
+    g = fresh_gram_matrices(Config(), 50)
+    eye = torch.eye(5, dtype=torch.float64)
     a, b = (torch.tensor(part, dtype=torch.float64, requires_grad=True) for part in stack)
     p = torch.nn.functional.pad(b, (0, 1))
     blocks = Whitened(*(part[None, :, None, None] * eye for part in (p, a)))
@@ -41,7 +43,7 @@ def test_the_structured_loss_is_that_of_a_stack_with_the_structure(
     loss, ours = structured_stacks.structured_loss(Structured(*map(np.array, stack)), values)
     assert loss == pytest.approx(literal.item(), rel=1e-10)
     for slope, wanted in zip(ours, slopes, strict=True):
-        np.testing.assert_allclose(slope, wanted.numpy(), rtol=1e-9, atol=1e-9 * max(loss, 1))
+        assert_allclose(slope, wanted.numpy(), rtol=1e-9, atol=1e-9 * max(loss, 1))
 
 
 def closed_under_rotations(g: np.ndarray) -> torch.Tensor:
@@ -73,7 +75,9 @@ def test_the_least_structured_loss_is_a_stationary_point(
     )["gram"]
     start = Structured(np.array([-0.4, -0.7, -1.2]), np.array([0.2, 0.1]) * relaxed)
     best = structured_stacks.least_from(start, np.linalg.eigvalsh(drawn.T), moves=relaxed)
-    g, eye, sizes = closed_under_rotations(drawn), torch.eye(d, dtype=torch.float64), []
+    g = closed_under_rotations(drawn)
+    eye = torch.eye(d, dtype=torch.float64)
+    sizes = []
     for stack in (start, best):
         blocks = [block[None].requires_grad_() for block in stack.blocks(d)]
         loss = gram_losses.averaged_loss(Whitened(*blocks), g, eye[None], p_is_zero=False)
@@ -91,7 +95,8 @@ def test_one_layer_has_a_worse_minimum_in_three_dimensions() -> None:
     20.
     """
     drawn = model.draw_whitened(Config(dimension=3), np.random.default_rng(0), 12)["gram"]
-    g, eye = closed_under_rotations(drawn), torch.eye(3, dtype=torch.float64)[None]
+    g = closed_under_rotations(drawn)
+    eye = torch.eye(3, dtype=torch.float64)[None]
 
     def loss(entries: torch.Tensor) -> torch.Tensor:
         """Return the loss as a function of V's last row and Q's first three columns."""
@@ -114,7 +119,7 @@ def test_one_layer_has_a_worse_minimum_in_three_dimensions() -> None:
         minimize(loss_and_slope, x, jac=True, method="BFGS", tol=1e-8)
         for x in (near_worse, near_least)
     ]
-    np.testing.assert_allclose([end.jac for end in ends], 0, atol=1e-6)
+    assert_allclose([end.jac for end in ends], 0, atol=1e-6)
     assert ends[0].fun > 2 * ends[1].fun
     curvature = torch.autograd.functional.hessian(loss, torch.from_numpy(ends[0].x))
     # The loss is constant along (V, Q) -> (s V, Q / s), so one eigenvalue is zero.
@@ -133,10 +138,8 @@ def test_the_least_losses_without_p_match_known_values(layers: int, expected: fl
 
 def test_descents_have_the_losses_of_the_published_code() -> None:
     """Log losses of one to four steps; ours and theirs are means over 5000 prompts."""
-    configs, test = (
-        [Config(parametrisation="sparse", spectrum=SKEWED)],
-        model.Evaluation(5000, 2000),
-    )
+    configs = [Config(parametrisation="sparse", spectrum=SKEWED)]
+    test = model.Evaluation(5000, 2000)
     by_depth = [loss_figures.descents(depth, configs, test) for depth in (1, 2, 3, 4)]
     for series, wanted in {
         "GD official": (0.826, 0.530, 0.358, 0.221),
@@ -161,10 +164,8 @@ def test_least_squares_misses_the_directions_without_an_example(n: int) -> None:
 
 def test_a_diverged_run_counts_as_untrained() -> None:
     """Another has the loss on fresh prompts, here of the only snapshot that is considered."""
-    configs, test = (
-        tuple(Config(layers=2, init_std=0.3, seed=seed) for seed in range(2)),
-        model.Evaluation(50, 50, 50, 1),
-    )
+    configs = tuple(Config(layers=2, init_std=0.3, seed=seed) for seed in range(2))
+    test = model.Evaluation(50, 50, 50, 1)
     weights = model.init(configs)
     wanted = model.loss(
         weights, {"gram": torch.cat([fresh_gram_matrices(c, 50) for c in configs])}, configs
@@ -172,6 +173,4 @@ def test_a_diverged_run_counts_as_untrained() -> None:
     weights["Q"][1] = float("nan")
     snapshots = {name: w[:, None] for name, w in weights.items()}
     runs = Runs(Sweep("test", model.MODEL, configs, (0,), test), snapshots, np.zeros((2, 0)))
-    np.testing.assert_allclose(
-        evaluation.selected_losses(runs), [float(wanted[0]), 5.0], rtol=1e-12
-    )
+    assert_allclose(evaluation.selected_losses(runs), [float(wanted[0]), 5.0], rtol=1e-12)

@@ -11,6 +11,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from torch.testing import assert_close
 
 from icl.core.config import ConstantError
 from icl.core.streams import stream
@@ -64,13 +66,14 @@ def value_and_gradient(
 def test_sparse_layers_are_preconditioned_steps(seed: int, layers: int) -> None:
     """AH8, lemma 1 of Ahn et al.: with P = 0 the stack is L steps preconditioned by -A_l."""
     config = Config(parametrisation="sparse", layers=layers, seed=seed, **SMALL)
-    params, z = model.init([config]), drawn(oracles.draw_tokens, config, 20)["tokens"]
+    params = model.init([config])
+    z = drawn(oracles.draw_tokens, config, 20)["tokens"]
     steps = [-a.T.numpy() for a in params["Q"][0, :, :-1, :-1]]
     inputs, labels = z[0, :, :-1].mT.numpy(), z[0, :, -1].numpy()
     wanted = estimators.preconditioned_gradient_descent(steps)(
         inputs[:, :-1], labels[:, :-1], inputs[:, -1]
     )
-    np.testing.assert_allclose(oracles.attention_predictions(params, z)[0].numpy(), wanted, **CLOSE)
+    assert_allclose(oracles.attention_predictions(params, z)[0].numpy(), wanted, **CLOSE)
 
 
 @pytest.mark.parametrize("n", [5, 20, 50])
@@ -80,12 +83,13 @@ def test_the_best_step_is_stationary_and_least(n: int, task: str) -> None:
     loss rises in each.
     """
     sigma = model.covariance(Config(spectrum=SKEWED))
-    weights, best = np.eye(5), theory.preconditioner(sigma, n)
+    weights = np.eye(5)
+    best = theory.preconditioner(sigma, n)
     if task == "inverse":
         weights = np.linalg.inv(sigma)
         best = n / (n + 6) * weights
     fourth = theory.gaussian_fourth(sigma, weights)
-    np.testing.assert_allclose(
+    assert_allclose(
         best @ (fourth + (n - 1) * sigma @ weights @ sigma) / n, weights @ sigma, **CLOSE
     )
     loss = partial(
@@ -104,7 +108,8 @@ def test_the_best_step_is_stationary_and_least(n: int, task: str) -> None:
 
 def test_a_preconditioner_beats_the_best_step_size() -> None:
     """AH6: the least loss of any step, and of a step eta I, whose loss is a parabola in eta."""
-    sigma, eye = model.covariance(Config(spectrum=SKEWED)), np.eye(5)
+    sigma = model.covariance(Config(spectrum=SKEWED))
+    eye = np.eye(5)
     assert theory.one_step_loss(theory.preconditioner(sigma, 20), sigma, eye, 20) == pytest.approx(
         0.6818, abs=1e-4
     )
@@ -119,13 +124,14 @@ def test_the_gram_form_is_dense_attention(seed: int, layers: int, kind: str) -> 
     config = Config(
         parametrisation=kind, layers=layers, gradient_estimator=SAMPLED, seed=seed, **SMALL
     )
-    params, batch = model.init([config]), drawn(oracles.draw_tokens, config, 30)
+    params = model.init([config])
+    batch = drawn(oracles.draw_tokens, config, 30)
     literal = value_and_gradient(
         partial(oracles.attention_loss, batch=batch, config=config), params
     )
     statistics = oracles.gram_and_query_of(batch)
     ours = value_and_gradient(partial(model.loss, batch=statistics, configs=[config]), params)
-    torch.testing.assert_close(ours, literal, **CLOSE)
+    assert_close(ours, literal, **CLOSE)
 
 
 @settings(max_examples=20)
@@ -139,13 +145,14 @@ def test_the_averaged_loss_is_the_expectation_over_task_and_query(
     """
     layers = 1 if kind == "full" else layers
     config = Config(parametrisation=kind, layers=layers, task_covariance=task, seed=seed, **SMALL)
-    params, batch = model.init([config]), drawn(model.draw_whitened, config, 1)
+    params = model.init([config])
+    batch = drawn(model.draw_whitened, config, 1)
     prompts, mass = oracles.quadrature_over_task_and_query(config, batch["gram"][0, ..., 0].numpy())
     literal = value_and_gradient(
         lambda weights: oracles.attention_errors(weights, prompts, config) @ mass, params
     )
     ours = value_and_gradient(partial(model.loss, batch=batch, configs=[config]), params)
-    torch.testing.assert_close(ours, literal, **CLOSE)
+    assert_close(ours, literal, **CLOSE)
 
 
 @any_task
@@ -181,10 +188,8 @@ def test_one_layer_ends_at_equation_2() -> None:
     )
     weights = train(Sweep("test", model.MODEL, (config,), (0, 400), model.Evaluation())).last()
     value, key_query = (weights[name][0, 0].numpy() for name in ("V", "Q"))
-    learnt, best = (
-        -value[-1, -1] * key_query[:5, :5],
-        theory.preconditioner(model.covariance(config), 20),
-    )
+    learnt = -value[-1, -1] * key_query[:5, :5]
+    best = theory.preconditioner(model.covariance(config), 20)
     # The tolerance covers the gradient noise of the last steps, at a sixteenth of the learning
     # rate.
     assert np.linalg.norm(learnt - best) < 0.1 * np.linalg.norm(best)
@@ -195,18 +200,19 @@ def test_prompts_stay_until_they_are_resampled() -> None:
     first, same, other = (
         model.sample([Config(**SMALL, resample=3)], step)["gram"] for step in (0, 2, 3)
     )
-    np.testing.assert_array_equal(first, same)
+    assert_array_equal(first, same)
     assert not np.array_equal(first, other)
 
 
 def test_clipping_is_per_matrix_and_run() -> None:
     gradient = torch.tensor([[[[3.0, 4.0]], [[0.03, 0.04]]], [[[0.0, 0.1]], [[6.0, 8.0]]]])
     cut = torch.tensor([[[[0.3, 0.4]], [[0.03, 0.04]]], [[[0.0, 0.1]], [[0.3, 0.4]]]])
-    start, ends = {"Q": torch.zeros(2, 2, 1, 2)}, []
+    start = {"Q": torch.zeros(2, 2, 1, 2)}
+    ends = []
     for clip, g in ((0.5, gradient), (0.0, cut)):
         method = model.optimiser([Config(clip=clip, seed=seed) for seed in range(2)])
         ends.append(method.update(start, {"Q": g}, method.init(start), 0))
-    torch.testing.assert_close(*ends)
+    assert_close(*ends)
 
 
 @given(scalar=st.floats(0.1, 10), turn=st.floats(0, 3))
@@ -241,7 +247,8 @@ def quartic(w: torch.Tensor) -> torch.Tensor:
 def test_lbfgs_takes_the_steps_of_torch(history: int) -> None:
     """Run by run, with a full and an overflowing history."""
     start = torch.randn(2, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    rates, params = (0.1, 0.3), {"w": start}
+    rates = (0.1, 0.3)
+    params = {"w": start}
     optimiser = lbfgs(rates, history)
     state = optimiser.init(params)
     for step in range(20):
@@ -249,10 +256,8 @@ def test_lbfgs_takes_the_steps_of_torch(history: int) -> None:
         (slope,) = torch.autograd.grad(quartic(w[0]) + quartic(w[1]), [w])
         params, state = optimiser.update(params, {"w": slope}, state, step)
     for run, rate in enumerate(rates):
-        w, never = (
-            start[run].clone().requires_grad_(),
-            {"tolerance_grad": 0, "tolerance_change": -float("inf")},
-        )
+        w = start[run].clone().requires_grad_()
+        never = {"tolerance_grad": 0, "tolerance_change": -float("inf")}
         method = torch.optim.LBFGS([w], rate, max_iter=1, history_size=history, **never)
 
         def closure(w: torch.Tensor = w) -> float:
@@ -262,4 +267,4 @@ def test_lbfgs_takes_the_steps_of_torch(history: int) -> None:
         for _ in range(20):
             method.step(closure)
         # Sums of some ten numbers in another order, in twenty steps.
-        torch.testing.assert_close(params["w"][run], w.detach(), rtol=1e-9, atol=1e-11)
+        assert_close(params["w"][run], w.detach(), rtol=1e-9, atol=1e-11)

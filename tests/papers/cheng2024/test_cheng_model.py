@@ -8,7 +8,9 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 from scipy.optimize import least_squares, minimize
+from torch.testing import assert_close
 
 from icl.core.config import ConstantError
 from icl.core.runs import Runs
@@ -52,7 +54,8 @@ def published(
 
 def step_kernel(key: torch.Tensor, query: torch.Tensor, name: str) -> Kernel:
     """k(u, v) = h(B u, C v)."""
-    function, metric = transformers.SIMILARITIES[name], (key.mT @ query).numpy()
+    function = transformers.SIMILARITIES[name]
+    metric = (key.mT @ query).numpy()
     return lambda u, v: function(torch.from_numpy(u @ metric @ np.swapaxes(v, -1, -2))).numpy()
 
 
@@ -71,8 +74,8 @@ def test_the_stack_is_functional_gradient_descent(kernel: str) -> None:
     prompts = model.prompts_of(config, "test", 0, 30)
     k = step_kernel(weights["key"][0, 0], weights["query"][0, 0], kernel)
     wanted = descent(k, weights["rate"][0].tolist(), prompts)
-    np.testing.assert_allclose(published(weights, 0, prompts, kernel).numpy(), wanted, **CLOSE)
-    np.testing.assert_allclose(model.predictions(weights, config, prompts), wanted, **CLOSE)
+    assert_allclose(published(weights, 0, prompts, kernel).numpy(), wanted, **CLOSE)
+    assert_allclose(model.predictions(weights, config, prompts), wanted, **CLOSE)
 
 
 @pytest.mark.parametrize(("law", "length"), cheng_functional_gd.CONVERGING.items())
@@ -102,7 +105,7 @@ def test_two_heads_are_a_step_in_the_sum_of_their_kernels() -> None:
     wanted = descent(
         lambda u, v: rate[0].item() * one(u, v) + rate[1].item() * two(u, v), [1.0] * 3, prompts
     )
-    np.testing.assert_allclose(model.predictions(weights, config, prompts), wanted, **CLOSE)
+    assert_allclose(model.predictions(weights, config, prompts), wanted, **CLOSE)
 
 
 def test_one_step_of_the_linear_kernel_in_closed_form() -> None:
@@ -123,7 +126,9 @@ def test_one_step_of_the_linear_kernel_in_closed_form() -> None:
     assert losses[0] > losses[1] < losses[2]
 
 
-BLOCKS, LAYERS, D = ("key", "query", "covariate"), 2, 3
+BLOCKS = ("key", "query", "covariate")
+LAYERS = 2
+D = 3
 # Scalars b_l, c_l, a_l and r_l, layer by layer.
 START = np.array([[0.9, 1.2], [1.1, 0.8], [0.2, 0.0], [0.7, 1.1]])
 
@@ -177,7 +182,7 @@ def test_the_least_structured_loss_is_a_stationary_point(kernel: str) -> None:
         by_matrix = slopes(scalars, closed, kernel)[1]
         for name in BLOCKS:
             along = np.trace(by_matrix[name], axis1=1, axis2=2)[:, None, None] / D * np.eye(D)
-            np.testing.assert_allclose(by_matrix[name], along, rtol=0, atol=1e-12)
+            assert_allclose(by_matrix[name], along, rtol=0, atol=1e-12)
         norms.append(np.sqrt(sum(np.sum(g**2) for g in by_matrix.values())))
     assert norms[1] < 1e-5 * norms[0]
     # On prompts without their images the gradient is not a multiple of I.
@@ -203,7 +208,7 @@ def test_predictions_and_gradients_are_those_of_the_published_transformer(
         )
         for answers in (reduced, literal)
     )
-    torch.testing.assert_close(one, other, **CLOSE)
+    assert_close(one, other, **CLOSE)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -217,9 +222,7 @@ def test_the_jacobian_of_the_scalars_is_that_of_the_published_transformer(kernel
         return published(model.matrices_of(weights, config), 0, prompts, kernel)
 
     wanted = literal(scalars), torch.autograd.functional.jacobian(literal, scalars)
-    torch.testing.assert_close(
-        gauss_newton.jacobian(scalars, *tensors(prompts), kernel), wanted, **CLOSE
-    )
+    assert_close(gauss_newton.jacobian(scalars, *tensors(prompts), kernel), wanted, **CLOSE)
 
 
 def test_a_transformation_of_the_inputs_is_undone_by_the_weights() -> None:
@@ -228,18 +231,19 @@ def test_a_transformation_of_the_inputs_is_undone_by_the_weights() -> None:
     """
     config = Config(kernel="exp", layers=2, context_length=5, **MATRICES)
     there = dataclasses.replace(config, deviations=(1, 1, 0.5, 1.5, 1))
-    inverse, weights = torch.from_numpy(np.linalg.inv(there.transformation())), model.init([config])
+    inverse = torch.from_numpy(np.linalg.inv(there.transformation()))
+    weights = model.init([config])
     moved = weights | {name: weights[name] @ inverse for name in ("key", "query")}
     pairs = [(model.matrices_of(weights, config), config), (model.matrices_of(moved, there), there)]
     answers = [model.predictions(w, c, model.prompts_of(c, "test", 0, 20)) for w, c in pairs]
-    np.testing.assert_allclose(*answers, **CLOSE)
-    np.testing.assert_allclose(*(cheng_functional_gd.metric(w, c) for w, c in pairs), atol=1e-13)
+    assert_allclose(*answers, **CLOSE)
+    assert_allclose(*(cheng_functional_gd.metric(w, c) for w, c in pairs), atol=1e-13)
 
 
 def test_a_multiple_of_the_identity_is_its_own_nearest_step() -> None:
     eye = torch.eye(5, dtype=torch.float64)[None, None]
     near = cheng_functional_gd.nearest_step({"key": 2 * eye, "query": 3 * eye}, Config(layers=1))
-    torch.testing.assert_close(near["key"].mT @ near["query"], 6 * eye)
+    assert_close(near["key"].mT @ near["query"], 6 * eye)
     assert [cheng_functional_gd.anisotropy(m) for m in (6 * np.eye(5), np.diag([1.0, -1.0]))] == [
         0,
         1,
@@ -266,7 +270,9 @@ def test_gauss_newton_reaches_the_minimum_that_scipy_finds() -> None:
 
 def moves(rule: Optimiser, weights: dict[str, torch.Tensor], steps: int) -> dict[str, torch.Tensor]:
     """Return the change of weights after some steps on pseudo-gradients of norm one per layer."""
-    state, now, rng = rule.init(weights), dict(weights), np.random.default_rng(0)
+    state = rule.init(weights)
+    now = dict(weights)
+    rng = np.random.default_rng(0)
     for step in range(steps):
         drawn = {
             name: torch.from_numpy(rng.standard_normal(w.shape) + 0.3)
@@ -298,19 +304,20 @@ def test_adam_on_directions_is_adam_with_longer_steps_of_the_rate() -> None:
     )
     rules = model.optimiser([config]), adam([config.learning_rate], beta1=0.9, beta2=0.99)
     one, other = (moves(rule, model.init([config]), 5) for rule in rules)
-    torch.testing.assert_close(one, other | {"rate": 3 * 6 * other["rate"]})
+    assert_close(one, other | {"rate": 3 * 6 * other["rate"]})
 
 
 @pytest.mark.parametrize("optimiser", ["normalised", "directions", "adam"])
 def test_rates_halve_and_layers_without_a_gradient_stay(optimiser: str) -> None:
     config = Config(layers=1, parametrisation="matrices", optimiser=optimiser)
-    weights, changes = model.init([config]), []
+    weights = model.init([config])
+    changes = []
     gradients = {name: torch.ones_like(w) for name, w in weights.items()}
     for interval in (0, 3):
         rule = model.optimiser([dataclasses.replace(config, halving=interval)])
         after, _ = rule.update(weights, gradients, rule.init(weights), 6)
         changes.append((after["key"] - weights["key"])[0, 0])
-    torch.testing.assert_close(changes[1], changes[0] / 4)
+    assert_close(changes[1], changes[0] / 4)
     still, _ = rule.update(
         weights, {n: torch.zeros_like(w) for n, w in weights.items()}, rule.init(weights), 0
     )

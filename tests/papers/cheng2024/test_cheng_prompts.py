@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from icl.core.streams import stream
 from icl.papers.cheng2024 import prompts as tasks
@@ -15,13 +16,13 @@ def drawn(law: str, count: int = 300, n: int = 4) -> tasks.Prompts:
 
 def test_inputs_are_uniform_on_the_sphere_and_do_not_depend_on_the_labels() -> None:
     inputs = drawn("linear", 20_000).inputs
-    np.testing.assert_array_equal(inputs, drawn("relu", 20_000).inputs)
-    np.testing.assert_allclose(np.linalg.norm(inputs, axis=-1), 1, rtol=1e-14)
+    assert_array_equal(inputs, drawn("relu", 20_000).inputs)
+    assert_allclose(np.linalg.norm(inputs, axis=-1), 1, rtol=1e-14)
     x = inputs.reshape(-1, D)
     # The standard error of each moment is about 1e-3.
-    np.testing.assert_allclose(x.mean(axis=0), 0, atol=6e-3)
-    np.testing.assert_allclose(x.T @ x / len(x), np.eye(D) / D, atol=6e-3)
-    np.testing.assert_allclose((x**4).mean(axis=0), 3 / (D * (D + 2)), atol=6e-3)
+    assert_allclose(x.mean(axis=0), 0, atol=6e-3)
+    assert_allclose(x.T @ x / len(x), np.eye(D) / D, atol=6e-3)
+    assert_allclose((x**4).mean(axis=0), 3 / (D * (D + 2)), atol=6e-3)
 
 
 @pytest.mark.parametrize("law", tasks.KERNELS)
@@ -32,23 +33,22 @@ def test_labels_have_the_kernel_as_covariance_with_absolute_eigenvalues(law: str
     prompts = drawn(law, count=4000)
     kernel = tasks.KERNELS[law](prompts.inputs, prompts.inputs)
     values, vectors = np.linalg.eigh(prompts.covariance)
-    np.testing.assert_allclose(np.sort(abs(np.linalg.eigvalsh(kernel))), values, atol=1e-13)
+    assert_allclose(np.sort(abs(np.linalg.eigvalsh(kernel))), values, atol=1e-13)
     # Only relu is not a covariance.
     assert (np.linalg.eigvalsh(kernel).min() < -0.01) == (law == "relu")
     assert np.allclose(prompts.covariance, kernel, atol=1e-13) == (law != "relu")
     white = np.einsum("pij,pi->pj", vectors, prompts.labels) / np.sqrt(values)
-    np.testing.assert_allclose(white.T @ white / 4000, np.eye(5), atol=0.11)
+    assert_allclose(white.T @ white / 4000, np.eye(5), atol=0.11)
 
 
 def test_kernels_as_published() -> None:
     """k(u, u) is exp(1/2) in the published code, e in a summary; comb ignores coordinate 5."""
     x = drawn("comb").inputs
     for law, factor in {"exp": 1.0, "half_exp": 0.5}.items():
-        np.testing.assert_allclose(
-            np.diagonal(tasks.KERNELS[law](x, x), axis1=1, axis2=2), np.exp(factor)
-        )
-    comb, moved = tasks.KERNELS["comb"], x + 3 * (np.arange(D) == 4)
-    np.testing.assert_array_equal(comb(x, x), comb(moved, moved))
+        assert_allclose(np.diagonal(tasks.KERNELS[law](x, x), axis1=1, axis2=2), np.exp(factor))
+    comb = tasks.KERNELS["comb"]
+    moved = x + 3 * (np.arange(D) == 4)
+    assert_array_equal(comb(x, x), comb(moved, moved))
 
 
 @pytest.mark.parametrize("law", ["relu", "exp", "half_exp", "comb"])
@@ -59,8 +59,8 @@ def test_bayes_errors_are_variances_given_the_examples(law: str) -> None:
     variances, of_jittered = (
         1 / np.linalg.inv(matrix)[..., -1, -1] for matrix in (covariance, jittered)
     )
-    np.testing.assert_allclose(tasks.bayes_error(covariance), variances, rtol=1e-6)
-    np.testing.assert_allclose(tasks.jittered_error(covariance, 1e-4, 1e-4), of_jittered, rtol=1e-6)
+    assert_allclose(tasks.bayes_error(covariance), variances, rtol=1e-6)
+    assert_allclose(tasks.jittered_error(covariance, 1e-4, 1e-4), of_jittered, rtol=1e-6)
 
 
 def test_linear_labels_are_known_from_d_examples_on_but_for_jitter() -> None:

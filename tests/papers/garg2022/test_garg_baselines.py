@@ -42,11 +42,9 @@ def test_every_prefix_has_the_answer_of_one_fit(
     rng = np.random.default_rng(11)
     inputs, weights = rng.normal(size=(3, 20, 13, 5)), rng.normal(size=(3, 20, 1, 5))
     labels = np.sum(inputs * weights, axis=-1) + 0.3 * rng.normal(size=(3, 20, 13))
-    queries, inputs, expected = (
-        rng.normal(size=inputs.shape),
-        change(inputs),
-        np.zeros(labels.shape),
-    )
+    queries = rng.normal(size=inputs.shape)
+    inputs = change(inputs)
+    expected = np.zeros(labels.shape)
     for *prompt, k in np.ndindex(labels.shape):
         if k:
             x, y = inputs[*prompt, :k], labels[*prompt, :k]

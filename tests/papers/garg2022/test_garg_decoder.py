@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from icl.models.optimisers import Params
 from icl.papers.garg2022 import decoder, gpt2
@@ -19,7 +20,8 @@ HEADS = 2
 
 def weights(count: int = 2, dtype: torch.dtype = torch.float64) -> Params:
     """Random weights, biases and gains, large enough that every part matters."""
-    params, rng = gpt2.init(sweep((100, 101)[:count]).configs), np.random.default_rng(7)
+    params = gpt2.init(sweep((100, 101)[:count]).configs)
+    rng = np.random.default_rng(7)
     return {
         n: (w + torch.from_numpy(rng.normal(0, 0.2, w.shape))).to(dtype) for n, w in params.items()
     }
@@ -53,17 +55,15 @@ def test_predictions_equal_those_of_the_published_model(dtype: torch.dtype) -> N
         )
     ours = decoder.predict(params, inputs, labels, heads=HEADS)[0]
     tolerance = rounding(dtype, chained(params)) * abs(expected).max()
-    np.testing.assert_allclose(ours, expected, rtol=0, atol=tolerance)
+    assert_allclose(ours, expected, rtol=0, atol=tolerance)
 
 
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(0, 6))
 def test_a_prediction_sees_all_earlier_numbers_and_no_others(seed: int, k: int) -> None:
     """Later examples and its own label leave the prediction at input k the same bit for bit."""
     inputs, labels = prompts()
-    rng, before = (
-        np.random.default_rng(seed),
-        decoder.predict(weights(), inputs, labels, heads=HEADS),
-    )
+    rng = np.random.default_rng(seed)
+    before = decoder.predict(weights(), inputs, labels, heads=HEADS)
     later, earlier = (inputs.copy(), labels.copy()), (inputs.copy(), labels.copy())
     later[0][:, :, k + 1 :] = 100 * rng.standard_normal(inputs[:, :, k + 1 :].shape)
     later[1][:, :, k:] = 100 * rng.standard_normal(labels[:, :, k:].shape)
@@ -81,28 +81,32 @@ def test_a_prediction_sees_all_earlier_numbers_and_no_others(seed: int, k: int) 
 
 
 def test_each_query_is_predicted_as_the_next_input() -> None:
-    params, (inputs, labels), (queries, _) = weights(), prompts(), prompts(2)
+    params = weights()
+    inputs, labels = prompts()
+    queries, _ = prompts(2)
     prefixes = decoder.predict_prefixes(params, inputs, labels, queries, heads=HEADS)
     for k in range(7):
         together = decoder.predict_queries(
             params, inputs[:, :, :k], labels[:, :, :k], queries, heads=HEADS
         )
-        np.testing.assert_allclose(prefixes[:, :, k], together[:, :, k], rtol=1e-9, atol=1e-11)
+        assert_allclose(prefixes[:, :, k], together[:, :, k], rtol=1e-9, atol=1e-11)
         for q in range(7):
             longer = np.concatenate([inputs[:, :, :k], queries[:, :, q : q + 1]], axis=2)
             expected = decoder.predict(params, longer, labels[:, :, : k + 1], heads=HEADS)[:, :, k]
-            np.testing.assert_allclose(together[:, :, q], expected, rtol=1e-9, atol=1e-11)
+            assert_allclose(together[:, :, q], expected, rtol=1e-9, atol=1e-11)
 
 
 def test_neither_chunks_nor_prompts_of_other_runs_change_predictions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    params, first, second = weights(), prompts(1), prompts(2)
+    params = weights()
+    first = prompts(1)
+    second = prompts(2)
     stacked = [np.concatenate(pair) for pair in zip(first, second, strict=True)]
     separate = decoder.predict(params, *stacked, heads=HEADS)
     monkeypatch.setattr(decoder, "CHUNK", 2)
     for run, shared in enumerate((first, second)):
-        np.testing.assert_allclose(
+        assert_allclose(
             separate[run], decoder.predict(params, *shared, heads=HEADS)[run], rtol=1e-12
         )
 

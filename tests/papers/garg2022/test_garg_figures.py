@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from icl.core.runs import Runs
 from icl.core.table import Table
@@ -43,7 +44,8 @@ def table(name: str, prompts: int = 20) -> Table:
 @pytest.mark.parametrize("panel", ["noisy", "match", "orthants", "skewed", "scaled"])
 def test_the_layers_error_on_prompts_matches_its_closed_form(panel: str) -> None:
     """Within 5 standard errors, at a few numbers of examples."""
-    matrix, is_scaled = theory.preconditioner(np.eye(D), 2 * D), panel == "scaled"
+    matrix = theory.preconditioner(np.eye(D), 2 * D)
+    is_scaled = panel == "scaled"
     shifted = (
         shifts.questions(runs(), panel, shifts.scaled_inputs(2.0)) if is_scaled else asked(panel)
     )
@@ -86,21 +88,22 @@ def test_shifted_prompts_have_their_defining_property() -> None:
 def test_noise_is_on_every_label_and_the_skewed_covariance_falls_as_one_over_i_squared() -> None:
     noisy, clean, skewed = map(asked, ("noisy", "clean", "skewed"))
     # The standard error of a variance from 4000 draws is 0.022.
-    np.testing.assert_allclose(
+    assert_allclose(
         (noisy.labels * np.sqrt((D + 1) / D) - clean.labels).var(axis=(0, 1)), 1, atol=0.12
     )
-    np.testing.assert_array_equal(noisy.labels, noisy.answers)
+    assert_array_equal(noisy.labels, noisy.answers)
     values = np.sort(np.linalg.eigvalsh(np.cov(skewed.inputs[0].reshape(-1, D).T)))[::-1]
-    np.testing.assert_allclose(values / values[0], 1 / np.arange(1, D + 1) ** 2, rtol=0.1)
+    assert_allclose(values / values[0], 1 / np.arange(1, D + 1) ** 2, rtol=0.1)
 
 
 @pytest.mark.parametrize(
     ("shift", "inputs"), [(shifts.scaled_inputs(3.0), 3.0), (shifts.scaled_weights(3.0), 1.0)]
 )
 def test_scaled_prompts_are_multiples_of_the_clean_ones(shift: shifts.Shift, inputs: float) -> None:
-    clean, scaled = asked("clean"), shifts.questions(runs(), "scaled", shift)
-    np.testing.assert_allclose(scaled.inputs, inputs * clean.inputs)
-    np.testing.assert_allclose(scaled.labels, 3 * clean.labels)
+    clean = asked("clean")
+    scaled = shifts.questions(runs(), "scaled", shift)
+    assert_allclose(scaled.inputs, inputs * clean.inputs)
+    assert_allclose(scaled.labels, 3 * clean.labels)
     ours, plain = (
         squared_errors(runs(), part, ["Least Squares"])["Least Squares"] for part in (scaled, clean)
     )
@@ -114,7 +117,7 @@ def test_the_projected_truth_is_the_projection_on_the_inputs() -> None:
     assert np.abs(np.einsum("pkd,pd->pk", half, prompts.weights - projected)).max() < 1e-9
     for x, w in zip(half, projected, strict=True):
         assert np.linalg.matrix_rank(np.vstack([x, w]), tol=1e-8) == D // 2
-    np.testing.assert_allclose(np.linalg.norm(directions, axis=-1), 1)
+    assert_allclose(np.linalg.norm(directions, axis=-1), 1)
 
 
 def test_the_drawn_prompts_have_slopes_near_the_published_ones() -> None:
@@ -123,29 +126,28 @@ def test_the_drawn_prompts_have_slopes_near_the_published_ones() -> None:
             (garg_function.TRUTH, garg_function.PROJECTED), wanted, strict=True
         ):
             line = table("garg_function", 1280).curve(panel, series, garg_function.VALUE)
-            np.testing.assert_allclose(
-                line["value"], line["value"].iloc[-1] / line["x"].iloc[-1] * line["x"]
-            )
+            assert_allclose(line["value"], line["value"].iloc[-1] / line["x"].iloc[-1] * line["x"])
             assert line["value"].iloc[-1] / line["x"].iloc[-1] == pytest.approx(slope, abs=0.15)
 
 
 def test_a_panel_shows_the_answers_to_its_own_prompt() -> None:
-    measured, trained = table("garg_function", 50), runs(50)
+    measured = table("garg_function", 50)
+    trained = runs(50)
     (inputs, labels, weights), directions, _ = garg_function.lines(trained)
     for panel in garg_function.SLOPES:
         truth = measured.curve(panel, garg_function.TRUTH, garg_function.VALUE)
-        x, slope = truth["x"].to_numpy(), truth["value"].iloc[-1] / truth["x"].iloc[-1]
+        x = truth["x"].to_numpy()
+        slope = truth["value"].iloc[-1] / truth["x"].iloc[-1]
         prompt = [np.argmin(abs(np.sum(directions * weights, axis=-1) - slope))]
         examples = inputs[None, prompt, : 2 * D], labels[None, prompt, : 2 * D]
-        queries, heads = directions[prompt, None] * x[:, None], trained.sweep.configs[0].heads
+        queries = directions[prompt, None] * x[:, None]
+        heads = trained.sweep.configs[0].heads
         expected = decoder.predict_queries(trained.last(), *examples, queries[None], heads=heads)[
             :, 0
         ]
         ours = measured.points(panel, garg_function.TWICE, garg_function.VALUE)["value"]
         tolerance = rounding(torch.float32, chained(trained.last())) * abs(expected).max()
-        np.testing.assert_allclose(
-            ours.to_numpy().reshape(expected.shape), expected, rtol=0, atol=tolerance
-        )
+        assert_allclose(ours.to_numpy().reshape(expected.shape), expected, rtol=0, atol=tolerance)
 
 
 def test_the_axis_counts_examples_and_dimensions() -> None:
@@ -169,6 +171,6 @@ def test_batches_of_one_training_judge_the_published_dimension() -> None:
     rows = judged(wide, {"last": found[:, -1], "largest": found.max(axis=1)})
     values = rows.groupby("observable")["value"].apply(np.array)
     batches = errors[0, :, -1].reshape(BATCHES, -1).mean(axis=1)
-    np.testing.assert_allclose(values["last"], batches)
-    np.testing.assert_allclose(values["largest"], batches)
+    assert_allclose(values["last"], batches)
+    assert_allclose(values["largest"], batches)
     assert judged(few, {"last": np.zeros(SEEDS)})["seed"].tolist() == few.sweep.seeds

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose
 
 from icl.core.config import ConstantError, grid
 from icl.core.sweep import Sweep
@@ -54,12 +55,13 @@ def loss_and_gradients(params: Params, batch: Params, trained: Sweep) -> Params:
 
 def test_loss_is_the_mean_squared_error_of_every_prediction() -> None:
     configs = sweep().configs
-    batch, params = model.sample(configs, 50), model.init(configs)
+    batch = model.sample(configs, 50)
+    params = model.init(configs)
     predictions = decoder.predict(params, batch["inputs"], batch["labels"], heads=2)
     losses = model.loss(params, tensors(batch), configs)
     squares = (predictions - batch["labels"]) ** 2
     tolerance = rounding(losses.dtype, chained(params) + squares[0].size)
-    np.testing.assert_allclose(losses, squares.mean(axis=(1, 2)), rtol=tolerance)
+    assert_allclose(losses, squares.mean(axis=(1, 2)), rtol=tolerance)
 
 
 def test_inputs_are_standard_normal() -> None:
@@ -114,7 +116,7 @@ def test_the_learning_rate_rises_over_the_warm_up_and_falls_as_a_cosine(
     name: str, at_60: float
 ) -> None:
     factor = model.schedule(sweep(schedule=name, warm_up=10, steps=110).configs[0])
-    np.testing.assert_allclose([factor(step) for step in range(10)], np.arange(1, 11) / 10)
+    assert_allclose([factor(step) for step in range(10)], np.arange(1, 11) / 10)
     assert factor(60) == pytest.approx(at_60)
     assert model.schedule(sweep(schedule=name).configs[0])(0) == 1
     if name == "cosine":
@@ -156,10 +158,8 @@ def test_maps_start_as_linear_layers_of_torch_or_as_gpt2(start: str) -> None:
     maps = [name for name in params if f"{name}.bias" in params]
     assert len(maps) == 2 + 6 * 2 and params["positions"].shape == (1, 81, 64)
     for name in maps if start == "linear" else ("read_in", "read_out"):
-        theirs, bound = (
-            torch.nn.Linear(*params[name].shape[1:]).weight,
-            params[name].shape[1] ** -0.5,
-        )
+        theirs = torch.nn.Linear(*params[name].shape[1:]).weight
+        bound = params[name].shape[1] ** -0.5
         assert max(params[name].abs().max(), params[f"{name}.bias"].abs().max()) <= bound
         assert params[f"{name}.bias"].abs().max() > 0
         # 64 draws, the fewest of any map, give the standard deviation with an error of a fifth (two
@@ -180,7 +180,8 @@ def test_the_published_model_has_its_published_size() -> None:
     """
     config = evaluation.sweeps("paper")[0].configs[0]
     ours = sum(w[0].numel() for w in model.init([replace(config, layers=1)]).values())
-    layer, unused = 12 * 256**2 + 13 * 256, 50_257 * 256 + (202 - 81) * 256
+    layer = 12 * 256**2 + 13 * 256
+    unused = 50_257 * 256 + (202 - 81) * 256
     assert ours + 11 * layer + unused == pytest.approx(22.40e6, abs=5e3)
 
 

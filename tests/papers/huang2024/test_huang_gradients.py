@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from icl.papers.huang2024 import count_laws, population_gradient, prompts
 from icl.papers.huang2024 import softmax_attention as model
@@ -37,14 +38,13 @@ def drawn(number: int, seed: int) -> tuple[prompts.Prompts, dict[str, torch.Tens
 @given(st.integers(0, 1000))
 def test_the_slope_of_other_weights_vanishes_at_the_switch(seed: int) -> None:
     """H12: beta_{k,n} = -(alpha_k + beta_{k,1}) / (K - 2) < 0 where alpha_k > |beta_{k,1}|."""
-    law, q = PromptLaw(4, 0.5, 5), weights_of(seed, (2, 3), 2.0).numpy()
+    law = PromptLaw(4, 0.5, 5)
+    q = weights_of(seed, (2, 3), 2.0).numpy()
     _, descent = oracle.enumerated(full_matrix(q, 4), prompts.imbalanced(4, 0.5), 5)
     beta_1, alpha, beta, *_ = descent[:, 1]
     assert beta == pytest.approx(-(alpha + beta_1) / 2, abs=1e-14)
     assert alpha > 0 and (abs(beta) < 1e-14 or (beta < 0) == (alpha > -beta_1))
-    np.testing.assert_allclose(
-        columns(q, law)[1].descent, [alpha, beta_1, beta], rtol=0, atol=1e-12
-    )
+    assert_allclose(columns(q, law)[1].descent, [alpha, beta_1, beta], rtol=0, atol=1e-12)
 
 
 @given(st.integers(0, 1000))
@@ -68,21 +68,15 @@ def test_the_population_gradient_is_the_sum_over_all_prompts(
     features: int, length: int, dominant: float
 ) -> None:
     """Errors by query, the loss and every entry of the gradient."""
-    law, p, q = (
-        PromptLaw(features, dominant, length),
-        prompts.imbalanced(features, dominant),
-        weights_of(7, (1, 2, 3)),
-    )
+    law = PromptLaw(features, dominant, length)
+    p = prompts.imbalanced(features, dominant)
+    q = weights_of(7, (1, 2, 3))
     errors, descent = oracle.enumerated(full_matrix(q[0].numpy(), features), p, length)
     first, other = columns(q[0].numpy(), law)
-    np.testing.assert_allclose(
-        [first.error, *[other.error] * (features - 1)], errors, rtol=0, atol=1e-12
-    )
+    assert_allclose([first.error, *[other.error] * (features - 1)], errors, rtol=0, atol=1e-12)
     losses, gradient = population_gradient.loss_and_gradient(q, [law])
     assert losses.item() == pytest.approx(p @ errors, abs=1e-12)
-    np.testing.assert_allclose(
-        -full_matrix(gradient[0].numpy(), features), descent, rtol=0, atol=1e-12
-    )
+    assert_allclose(-full_matrix(gradient[0].numpy(), features), descent, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +97,7 @@ def test_few_nodes_give_the_sums_over_all_cells(
                 population_gradient.column(np.array(q), each, 0.1) for each in (cells, every)
             )
             for part, expected in zip(one, other, strict=True):
-                np.testing.assert_allclose(part, expected, rtol=1e-11, atol=1e-12)
+                assert_allclose(part, expected, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("dominant", [0.3, 0.5, 0.7])
@@ -114,11 +108,9 @@ def test_the_limit_of_long_prompts(dominant: float) -> None:
     *finite, limit = np.array([[column.error for column in columns(q + 700, law)] for law in laws])
     distance = abs(finite - limit).max(axis=1)
     assert distance[2] < 0.003
-    np.testing.assert_allclose(distance[:-1] / distance[1:], 2, rtol=0.15)
+    assert_allclose(distance[:-1] / distance[1:], 2, rtol=0.15)
     # Only differences of weights matter.
-    np.testing.assert_allclose(
-        [column.error for column in columns(q, laws[0])], finite[0], rtol=0, atol=1e-12
-    )
+    assert_allclose([column.error for column in columns(q, laws[0])], finite[0], rtol=0, atol=1e-12)
 
 
 @given(st.integers(3, 10**6), st.floats(0.05, 0.95))
@@ -126,7 +118,8 @@ def test_the_initial_ratio_has_a_closed_form(features: int, p_1: float) -> None:
     """r_0 = p_1 (p_1 + p_k - S_0) / (p_k (1 + S_0 - 2 p_k)) with S_0 = p_1^2 + (1 - p_1)^2 / (K
     - 1).
     """
-    p_k, s_0 = (1 - p_1) / (features - 1), p_1**2 + (1 - p_1) ** 2 / (features - 1)
+    p_k = (1 - p_1) / (features - 1)
+    s_0 = p_1**2 + (1 - p_1) ** 2 / (features - 1)
     expected = p_1 * (p_1 + p_k - s_0) / (p_k * (1 + s_0 - 2 * p_k))
     assert model.initial_ratio(features, p_1) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
@@ -141,8 +134,8 @@ def test_fixed_prompts_give_the_gradient_of_the_tokens(seed: int) -> None:
     expected = oracle.feature_loss_and_gradient(q, literal)
     config = Config(gradient_estimator="fixed_prompts", features=8)
     losses, gradients = model.loss_and_gradient({"Q": q[None]}, batch, (config,))
-    np.testing.assert_allclose(losses[0], expected[0], rtol=0, atol=1e-10)
-    np.testing.assert_allclose(gradients["Q"][0], expected[1], rtol=0, atol=1e-10)
+    assert_allclose(losses[0], expected[0], rtol=0, atol=1e-10)
+    assert_allclose(gradients["Q"][0], expected[1], rtol=0, atol=1e-10)
     by_query = prompts.errors_by_query(q[None], batch)
     frequency = torch.bincount(batch["query"][0], minlength=8).double() / 40
     assert (by_query[0].nan_to_num() @ frequency).item() == pytest.approx(
@@ -159,17 +152,16 @@ def test_counts_give_the_gradient_of_the_tokens_over_all_queries_and_tasks() -> 
     query, task = (
         part.reshape(-1) for part in np.meshgrid(np.arange(k), np.arange(k), indexing="ij")
     )
-    features, tasks = (
-        np.repeat(literal.features, k * k, axis=0),
-        np.tile(np.sqrt(k) * np.eye(k)[task], (count, 1)),
-    )
-    q, p = weights_of(0, (k, k)), prompts.imbalanced(k, 0.5)
+    features = np.repeat(literal.features, k * k, axis=0)
+    tasks = np.tile(np.sqrt(k) * np.eye(k)[task], (count, 1))
+    q = weights_of(0, (k, k))
+    p = prompts.imbalanced(k, 0.5)
     _, uniform = oracle.feature_loss_and_gradient(
         q, prompts.Prompts(features, np.tile(query, count), tasks)
     )
     loss, gradient = oracle.count_loss_and_gradient(q, batch["counts"][0], p)
     # The tokens have all queries equally often; the population weights the columns by p_k.
-    np.testing.assert_allclose(gradient, uniform * k * torch.from_numpy(p), rtol=0, atol=1e-10)
+    assert_allclose(gradient, uniform * k * torch.from_numpy(p), rtol=0, atol=1e-10)
     errors = prompts.population_errors(q, batch["counts"][0])
     assert (errors @ torch.from_numpy(p)).item() == pytest.approx(loss.item(), abs=1e-12)
 
@@ -178,12 +170,13 @@ def test_prompts_have_the_stated_distribution() -> None:
     """Mean and variance of the counts are N p_n and N p_n (1 - p_n); queries have p, tasks are
     standard normal.
     """
-    config, m = Config(features=4, contexts_per_feature=20, dominant_probability=0.4), 20000
+    config = Config(features=4, contexts_per_feature=20, dominant_probability=0.4)
+    m = 20000
     p, n = config.probabilities(), config.context_length
     batch = prompts.prompts(np.random.default_rng(0), p, n, m)
     for counts in (prompts.counts_of(batch.features, 4), model.fresh_counts(config, "test", 0, m)):
-        np.testing.assert_array_equal(counts.sum(axis=1), n)
-        np.testing.assert_allclose(counts.mean(axis=0), n * p, rtol=0, atol=5 * np.sqrt(n / 4 / m))
-        np.testing.assert_allclose(counts.var(axis=0), n * p * (1 - p), rtol=6 * np.sqrt(2 / m))
-    np.testing.assert_allclose(np.bincount(batch.query) / m, p, rtol=0, atol=5 * np.sqrt(1 / 4 / m))
-    np.testing.assert_allclose(batch.task.T @ batch.task / m, np.eye(4), atol=5 * np.sqrt(2 / m))
+        assert_array_equal(counts.sum(axis=1), n)
+        assert_allclose(counts.mean(axis=0), n * p, rtol=0, atol=5 * np.sqrt(n / 4 / m))
+        assert_allclose(counts.var(axis=0), n * p * (1 - p), rtol=6 * np.sqrt(2 / m))
+    assert_allclose(np.bincount(batch.query) / m, p, rtol=0, atol=5 * np.sqrt(1 / 4 / m))
+    assert_allclose(batch.task.T @ batch.task / m, np.eye(4), atol=5 * np.sqrt(2 / m))

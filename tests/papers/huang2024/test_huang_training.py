@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from icl import registry
 from icl.core.config import ConstantError
@@ -43,7 +44,7 @@ def test_column_sums_are_conserved(estimator: str, dominant: float) -> None:
     assert abs(matrix).max() > 0.1
     assert abs(matrix.sum(axis=0)).max() < 1e-10
     if dominant == 0 and estimator != "fixed_prompts":
-        np.testing.assert_allclose(matrix, q[1, 0] * (5 * np.eye(5) - 1) / 4, rtol=1e-9)
+        assert_allclose(matrix, q[1, 0] * (5 * np.eye(5) - 1) / 4, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_the_limit_of_many_features_and_long_prompts_has_closed_form_times(
         *(evaluation.crossing(path.time, path.influence, level) for level in (2, 1, 0.5)),
         path.escape,
     ]
-    np.testing.assert_allclose(np.array(times) / 10000**2, fractions, rtol=0.07)
+    assert_allclose(np.array(times) / 10000**2, fractions, rtol=0.07)
     assert path.escape == pytest.approx(evaluation.escape_time(10000, dominant), rel=0.07)
 
 
@@ -76,20 +77,18 @@ def test_a_growing_learning_rate_follows_the_same_flow() -> None:
     ]
     assert all(path.time[-1] > 1000 and (np.diff(path.other.error) < 0).all() for path in paths)
     times = [path.reached(path.other.error)[:2] for path in paths]
-    np.testing.assert_allclose(times[1], times[0], rtol=0.01)
+    assert_allclose(times[1], times[0], rtol=0.01)
     assert model.schedule(0.0, 10**6) == 1 and model.schedule(0.01, 101) == pytest.approx(1.01)
 
 
 def test_fixed_prompts_are_those_of_the_seed_at_every_step() -> None:
-    first, exact = (
-        Config(gradient_estimator="fixed_prompts", features=5, prompts=20),
-        Config(features=5),
-    )
+    first = Config(gradient_estimator="fixed_prompts", features=5, prompts=20)
+    exact = Config(features=5)
     before = model.sample((first,), 0)
     model._fixed_prompts.cache_clear()
     after, other = model.sample((first,), 7), model.sample((replace(first, seed=1),), 0)
     for name, array in before.items():
-        np.testing.assert_array_equal(after[name], array)
+        assert_array_equal(after[name], array)
         assert (other[name] != array).any()
     assert model.is_random((first,)) and model.is_random((exact, replace(exact, seed=1)))
     assert model.sample((exact,), 0) == {} and not model.is_random((exact,))
@@ -99,10 +98,12 @@ def test_fixed_prompts_are_those_of_the_seed_at_every_step() -> None:
 
 
 def test_the_boundaries_of_the_phases_and_interpolated_times_of_a_known_training() -> None:
-    time, falling = np.array([0.0, 1.0, 3.0]), np.array([4.0, 2.0, 1.0])
+    time = np.array([0.0, 1.0, 3.0])
+    falling = np.array([4.0, 2.0, 1.0])
     crossings = [evaluation.crossing(time, falling, level) for level in (3.0, 1.5, 5.0, 0.5)]
-    np.testing.assert_array_equal(crossings, [0.5, 2.0, 0.0, np.nan])
-    ratio, steps = np.array([4, 3, 2, 1.5, 1, 0.8, 0.5, 0.3, 0.2]), np.arange(9)
+    assert_array_equal(crossings, [0.5, 2.0, 0.0, np.nan])
+    ratio = np.array([4, 3, 2, 1.5, 1, 0.8, 0.5, 0.3, 0.2])
+    steps = np.arange(9)
     column = Column(steps, np.stack([np.ones(9), -ratio, 0 * ratio], axis=1), steps)
     weights = np.stack([np.linspace(0, 3.6, 9)] * 3, axis=1)
     path = evaluation.Trajectory(Config(), steps, steps, weights, column, column)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_array_equal
 
 from icl.core.config import grid
 from icl.core.sweep import Sweep
@@ -59,7 +60,8 @@ def test_the_loss_is_the_mean_hinge_loss_of_literal_prompts_of_every_length(leas
     factors = decoder.sample(configs, 4)
     assert factors["label"].shape == (3, 16, 9 - least)
     params = {name: 3 * w.double() for name, w in decoder.init(configs).items()}
-    expected, lengths = torch.zeros(3, dtype=torch.float64), range(least, 5)
+    expected = torch.zeros(3, dtype=torch.float64)
+    lengths = range(least, 5)
     for length in lengths:
         logits = transformer.predict_all(
             params, literal(configs, factors, length), configs[0].heads
@@ -90,7 +92,7 @@ def test_queries_belong_to_the_task_of_their_prompt() -> None:
 def test_fewer_context_lengths_leave_the_prompts_unchanged() -> None:
     full, fewer = (decoder.sample(sweep(least_contexts=least).configs, 2) for least in (0, 15))
     for name, factor in fewer.items():
-        np.testing.assert_array_equal(factor, np.delete(full[name], np.arange(20, 35), axis=2))
+        assert_array_equal(factor, np.delete(full[name], np.arange(20, 35), axis=2))
 
 
 def test_training_noise_has_the_stated_norm_and_repeats_with_its_prompts() -> None:
@@ -105,7 +107,8 @@ def test_training_noise_has_the_stated_norm_and_repeats_with_its_prompts() -> No
 
 def test_answers_over_lengths_are_those_to_truncated_prompts() -> None:
     trained = trainings.in_axes(train(sweep()))
-    prompts, lengths = evaluation.out_of_domain(trained.sweep), [0, 3, 20]
+    prompts = evaluation.out_of_domain(trained.sweep)
+    lengths = [0, 3, 20]
     wrong = error_figures.decoder_wrong(trained, prompts, lengths)
     for of_length, length in zip(wrong, lengths, strict=True):
         tokens = torch.cat(
@@ -115,4 +118,4 @@ def test_answers_over_lengths_are_those_to_truncated_prompts() -> None:
             ..., 0
         ]
         sure = (logits.abs() > 1e-5).numpy()
-        np.testing.assert_array_equal(of_length[sure], evaluation.wrong(logits, prompts)[sure])
+        assert_array_equal(of_length[sure], evaluation.wrong(logits, prompts)[sure])

@@ -11,6 +11,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from torch.testing import assert_close
 
 from icl.core.config import grid
 from icl.core.runs import Runs
@@ -54,7 +56,8 @@ def test_contributions_add_up_to_equation_7_at_every_context_length(
     prompts_of: PromptsOf, attended: str
 ) -> None:
     configs = tuple(replace(config, attended=attended) for config in CONFIGS)
-    params, lengths = oracle.asymmetric_weights(configs), (1, 7, 20)
+    params = oracle.asymmetric_weights(configs)
+    lengths = (1, 7, 20)
     prompts = prompts_of(sweep(*configs, noise=0.3))
     for logits, length in zip(evaluation.logits(params, prompts, lengths), lengths, strict=True):
         for run in range(len(configs)):
@@ -62,7 +65,7 @@ def test_contributions_add_up_to_equation_7_at_every_context_length(
                 [prompts.tokens[run, :, :length], prompts.tokens[run, :, -1:]], dim=1
             )
             expected = oracle.one_layer_logit(oracle.weights_of(params, run), tokens, attended)
-            torch.testing.assert_close(logits[run], expected, rtol=1e-12, atol=1e-12)
+            assert_close(logits[run], expected, rtol=1e-12, atol=1e-12)
 
 
 # Test prompts
@@ -73,10 +76,8 @@ def test_in_domain_prompts_have_unseen_tasks() -> None:
     prompts = evaluation.in_domain(sweep(config, prompts=300, relevant_fraction_test=1.0))
     seen = {tuple(task) for task in config.train_tasks.tolist()}
     for pattern, label in zip(prompts.patterns[0], prompts.labels[0], strict=True):
-        (positive,), (negative,) = (
-            set(pattern[label > 0].tolist()),
-            set(pattern[label < 0].tolist()),
-        )
+        (positive,) = set(pattern[label > 0].tolist())
+        (negative,) = set(pattern[label < 0].tolist())
         assert (positive, negative) not in seen
 
 
@@ -90,12 +91,12 @@ def test_out_of_domain_prompts_have_combined_patterns(total: float, run: int) ->
     # The rest of a token is an irrelevant pattern: in the span of the nu, with norm at most
     # |kappa|'s bound.
     rest = prompts.tokens[0, ..., : config.feature_dimension].numpy() - expected
-    np.testing.assert_allclose(rest @ relevant.T, 0, atol=1e-12)
-    np.testing.assert_allclose(rest @ irrelevant.T @ irrelevant, rest, atol=1e-12)
+    assert_allclose(rest @ relevant.T, 0, atol=1e-12)
+    assert_allclose(rest @ irrelevant.T @ irrelevant, rest, atol=1e-12)
     assert np.linalg.norm(rest, axis=-1).max() <= config.largest_strength + 1e-12
     direction = prompts.query_direction[0].numpy()
-    np.testing.assert_allclose(np.linalg.norm(direction, axis=-1), 1, atol=1e-12)
-    np.testing.assert_allclose(direction * config.pattern_norm, expected[:, -1], atol=1e-12)
+    assert_allclose(np.linalg.norm(direction, axis=-1), 1, atol=1e-12)
+    assert_allclose(direction * config.pattern_norm, expected[:, -1], atol=1e-12)
 
 
 @both_domains
@@ -109,8 +110,8 @@ def test_the_ratio_of_the_test_scales_the_irrelevant_patterns_alone(
         for r in (1.0, ratio, 0.0)
     )
     assert (plain - none).abs().max() > 0.1
-    torch.testing.assert_close(scaled - none, ratio * (plain - none), rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(scaled[..., :6], plain[..., :6], rtol=1e-9, atol=1e-12)
+    assert_close(scaled - none, ratio * (plain - none), rtol=1e-9, atol=1e-12)
+    assert_close(scaled[..., :6], plain[..., :6], rtol=1e-9, atol=1e-12)
 
 
 @both_domains
@@ -147,18 +148,19 @@ def test_initial_attention_and_magnitudes_in_closed_form(prompts_of: PromptsOf) 
         one_layer.Config(seed=seed, irrelevant_strength=0.0, attention_start=0.3)
         for seed in range(3)
     ]
-    prompts, params = prompts_of(sweep(*configs)), one_layer.init(configs)
+    prompts = prompts_of(sweep(*configs))
+    params = one_layer.init(configs)
     size = 0.3 * configs[0].pattern_norm
     count = (prompts.patterns[..., :-1] == prompts.patterns[..., -1:]).sum(dim=-1).numpy()
     same = count * np.exp(size**2)
     expected = (same / (same + prompts.patterns.shape[-1] - 1 - count)).mean(axis=-1)
-    np.testing.assert_allclose(
+    assert_allclose(
         training_curves.on_same(evaluation.attention(params, prompts), prompts),
         expected,
         atol=1e-12,
     )
     for values in training_curves.magnitudes(params, prompts).values():
-        np.testing.assert_allclose(values, size, atol=1e-12)
+        assert_allclose(values, size, atol=1e-12)
 
 
 def test_projections_measure_only_the_component_along_the_pattern() -> None:
@@ -173,19 +175,21 @@ def test_projections_measure_only_the_component_along_the_pattern() -> None:
 
 def test_embeddings_of_planted_directions() -> None:
     config = CONFIGS[0]
-    mu, d_x, size = config.axis_patterns[0], config.feature_dimension, config.axes.shape[0]
+    mu = config.axis_patterns[0]
+    d_x = config.feature_dimension
+    size = config.axes.shape[0]
     rows = np.zeros((1, 4, size))
     rows[0, :2, :d_x] = 3 * mu.mean(axis=0) / np.linalg.norm(mu.mean(axis=0)), mu[0]
     rows[0, :, d_x:] = np.outer([2, -2, 0.5, -0.1], config.label_direction)
     rows[0, 2:, d_x - 1] = 1
     params = {"W_O": torch.from_numpy(rows), "W_V": torch.eye(size, dtype=torch.float64)[None]}
     blocks = {name: values[0] for name, values in neuron_figures.embeddings(params, config).items()}
-    np.testing.assert_allclose(blocks["feature magnitude"], [3, config.pattern_norm, 1, 1])
-    np.testing.assert_allclose(
+    assert_allclose(blocks["feature magnitude"], [3, config.pattern_norm, 1, 1])
+    assert_allclose(
         blocks["feature angle"], [0, np.arccos(6**-0.5), np.pi / 2, np.pi / 2], atol=1e-7
     )
-    np.testing.assert_allclose(blocks["label magnitude"], [2, 2, 0.5, 0.1])
-    np.testing.assert_allclose(blocks["label angle"], [0, np.pi, 0, np.pi])
+    assert_allclose(blocks["label magnitude"], [2, 2, 0.5, 0.1])
+    assert_allclose(blocks["label angle"], [0, np.pi, 0, np.pi])
 
 
 def test_errors_and_hinge_losses_of_given_logits() -> None:
@@ -198,7 +202,7 @@ def test_errors_and_hinge_losses_of_given_logits() -> None:
         [False, True, True, False],
         [True, False, False, True],
     ]
-    np.testing.assert_allclose(evaluation.hinge(logits, prompts), [(0 + 2 + 1.5 + 0.5) / 4, np.nan])
+    assert_allclose(evaluation.hinge(logits, prompts), [(0 + 2 + 1.5 + 0.5) / 4, np.nan])
 
 
 # Pruning
@@ -211,14 +215,12 @@ def trained() -> Runs:
 
 
 def test_pruning_equals_setting_rows_to_zero(trained: Runs) -> None:
-    whole, weights = (
-        pruning.pruning(trained),
-        {name: w.clone() for name, w in trained.last().items()},
-    )
+    whole = pruning.pruning(trained)
+    weights = {name: w.clone() for name, w in trained.last().items()}
     mask = pruning.first(whole.norms, 20)
     weights["W_O"][torch.from_numpy(mask)] = 0
     (logits,) = evaluation.logits(weights, whole.prompts, [20])
-    np.testing.assert_allclose(
+    assert_allclose(
         whole.without(mask)["hinge loss"], evaluation.hinge(logits, whole.prompts), rtol=1e-12
     )
     assert (np.abs(whole.rise(mask)) > 1e-9).all()
@@ -246,7 +248,7 @@ def test_masks_hold_the_smallest_and_first_neurons_and_are_nested(
         ordered = np.sort(of_run)
         assert of_run[mask].min() / of_run[~mask].max() == (ordered[1:] / ordered[:-1]).max()
     removed, further = (whole.first_large(keys, part) for part in (share, max(share, more)))
-    np.testing.assert_array_equal(removed.sum(axis=-1), np.round(share * whole.large.sum(axis=-1)))
+    assert_array_equal(removed.sum(axis=-1), np.round(share * whole.large.sum(axis=-1)))
     assert not (removed & ~whole.large).any() and not (removed & ~further).any()
 
 
@@ -263,4 +265,4 @@ def test_a_neuron_along_q_is_lucky_if_a_has_its_sign() -> None:
     rows[0, :, config.feature_dimension] = torch.tensor([1.0, 1.0, -1.0, -1.0])
     params |= {"W_O": rows, "a": torch.tensor([[1.0, -1.0, 1.0, -1.0]], dtype=rows.dtype)}
     lucky = icl_lucky_neurons.lucky(params, replace(prompts, tokens=tokens))
-    np.testing.assert_array_equal(lucky, [[True, False, False, True]])
+    assert_array_equal(lucky, [[True, False, False, True]])

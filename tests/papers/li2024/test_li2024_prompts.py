@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from icl.core.streams import random_bits, stream
 from icl.papers.li2024 import decoder, one_layer, prompts
@@ -99,16 +100,15 @@ def test_every_task_is_drawn_equally_often() -> None:
 
 def test_prompts_of_a_run_depend_on_its_own_words_tasks_and_strength_only() -> None:
     drawn = random_bits("test", range(3), "train", 0, (50, CONTEXTS + 2))
-    before, tasks = drawn.copy(), np.stack([prompts.cyclic_shifts(PATTERNS, 2)] * 3)
+    before = drawn.copy()
+    tasks = np.stack([prompts.cyclic_shifts(PATTERNS, 2)] * 3)
     strength = np.array([0.1, 0.2, 0.4])[:, None, None]
     together = sample_prompts(drawn, tasks[:, None], PATTERNS, IRRELEVANT, 0.8, strength)
-    np.testing.assert_array_equal(drawn, before)
+    assert_array_equal(drawn, before)
     for run in range(3):
         part = sample_prompts(drawn[run, 7:9], tasks[run], PATTERNS, IRRELEVANT, 0.8, strength[run])
         for field in fields(Prompts):
-            np.testing.assert_array_equal(
-                getattr(together, field.name)[run, 7:9], getattr(part, field.name)
-            )
+            assert_array_equal(getattr(together, field.name)[run, 7:9], getattr(part, field.name))
 
 
 def test_tokens_are_the_columns_of_equation_6_and_hide_the_answer() -> None:
@@ -122,11 +122,11 @@ def test_tokens_are_the_columns_of_equation_6_and_hide_the_answer() -> None:
             + batch.strength[prompt, i] * nu[batch.irrelevant[prompt, i]]
         )
         y = 0 * q if i == CONTEXTS else batch.label[prompt, i] * q
-        np.testing.assert_allclose(tokens[prompt, i], np.concatenate([x, y]), atol=1e-15)
+        assert_allclose(tokens[prompt, i], np.concatenate([x, y]), atol=1e-15)
     flipped = replace(
         batch, label=batch.label * np.where(np.arange(CONTEXTS + 1) == CONTEXTS, -1, 1)
     )
-    np.testing.assert_array_equal(tokens, prompt_tokens(flipped, mu, nu, q))
+    assert_array_equal(tokens, prompt_tokens(flipped, mu, nu, q))
 
 
 # Patterns
@@ -141,11 +141,12 @@ def test_axes_are_orthogonal_and_do_not_mix_features_and_labels(
     seed: int, law: str, label: str
 ) -> None:
     config = one_layer.Config(seed=seed, pattern_law=law, label_law=label)
-    axes, d_x = config.axes, config.feature_dimension
-    np.testing.assert_allclose(axes.T @ axes, np.eye(len(axes)), atol=1e-12)
+    axes = config.axes
+    d_x = config.feature_dimension
+    assert_allclose(axes.T @ axes, np.eye(len(axes)), atol=1e-12)
     assert not axes[:d_x, d_x:].any() and not axes[d_x:, :d_x].any()
     q = LABEL_LAWS[label](stream(config.model, seed, "q"), config.label_dimension)
-    np.testing.assert_allclose(axes[d_x:, d_x], q / np.linalg.norm(q), atol=1e-12)
+    assert_allclose(axes[d_x:, d_x], q / np.linalg.norm(q), atol=1e-12)
 
 
 def test_q_with_uniform_entries_is_at_pi_over_6_from_its_signs() -> None:
@@ -165,18 +166,19 @@ def test_combinations_are_orthogonal_and_have_the_right_sum_and_norm(
     combination: str, norm: Callable[[float], float], total: float
 ) -> None:
     coefficients = combined(np.eye(PATTERNS), total, combination)
-    np.testing.assert_allclose(coefficients.sum(axis=1), total, atol=1e-7)
-    np.testing.assert_allclose(
+    assert_allclose(coefficients.sum(axis=1), total, atol=1e-7)
+    assert_allclose(
         coefficients @ coefficients.T, norm(total) ** 2 * np.eye(PATTERNS // 2), atol=1e-7
     )
     mu = 2 * haar(np.random.default_rng(4), 30)[:PATTERNS]
-    np.testing.assert_allclose(combined(mu, total, combination), coefficients @ mu, atol=1e-7)
-    np.testing.assert_allclose(combined(np.eye(6), 1.0, combination), np.eye(6)[::2], atol=1e-15)
+    assert_allclose(combined(mu, total, combination), coefficients @ mu, atol=1e-7)
+    assert_allclose(combined(np.eye(6), 1.0, combination), np.eye(6)[::2], atol=1e-15)
 
 
 def test_rotations_have_no_preferred_direction() -> None:
     # Without the sign correction the diagonal of the QR factor would have a non-zero mean.
-    rng, count = np.random.default_rng(3), 4000
+    rng = np.random.default_rng(3)
+    count = 4000
     rotations = np.stack([haar(rng, 3) for _ in range(count)])
     # Each entry has mean 0 and variance 1/3.
     assert np.abs(rotations.mean(axis=0)).max() < 5 * np.sqrt(1 / 3 / count)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.linalg import block_diag
+from torch.testing import assert_close
 
 from icl import registry
 from icl.core.config import grid
@@ -46,14 +47,16 @@ def sweep_of(configs: Sequence[one_layer.Config], steps: int) -> Sweep:
 def test_logits_losses_and_gradients_are_those_of_equation_7_token_by_token(attended: str) -> None:
     """The gradient of the read-out is multiplied by its rate."""
     configs = [replace(config, attended=attended) for config in CONFIGS]
-    params, batch = oracle.asymmetric_weights(configs), batch_of(configs)
+    params = oracle.asymmetric_weights(configs)
+    batch = batch_of(configs)
     logits = one_layer.logits(params, batch, configs)
     losses, ours = loss_and_gradient(sweep_of(configs, 1), params, batch)
     assert len({round(loss, 3) for loss in losses.tolist()}) == len(configs)
     for run, config in enumerate(configs):
-        weights, prompts = oracle.weights_of(params, run), prompts_of(config, batch, run)
+        weights = oracle.weights_of(params, run)
+        prompts = prompts_of(config, batch, run)
         expected = oracle.one_layer_logit(weights, prompts, attended)
-        torch.testing.assert_close(logits[run], expected, rtol=1e-12, atol=1e-12)
+        assert_close(logits[run], expected, rtol=1e-12, atol=1e-12)
         loss, gradients = oracle.one_layer_gradients(
             weights, prompts, batch["label"][run, :, -1], attended
         )
@@ -61,7 +64,7 @@ def test_logits_losses_and_gradients_are_those_of_equation_7_token_by_token(atte
         assert min(theirs.abs().max() for theirs in gradients.values()) > 1e-3
         gradients["a"] *= config.readout_rate
         for name, theirs in gradients.items():
-            torch.testing.assert_close(ours[name][run], theirs, rtol=0, atol=1e-10)
+            assert_close(ours[name][run], theirs, rtol=0, atol=1e-10)
 
 
 def test_sgd_does_not_depend_on_the_coordinates() -> None:
@@ -73,7 +76,8 @@ def test_sgd_does_not_depend_on_the_coordinates() -> None:
         "label_law": "axis",
         "readout_rate": 1.0,
     }
-    configs, steps = [replace(config, **sgd) for config in CONFIGS[:2]], 6
+    configs = [replace(config, **sgd) for config in CONFIGS[:2]]
+    steps = 6
     losses = train(sweep_of(configs, steps)).losses
     for run, config in enumerate(configs):
         rng = np.random.default_rng(run)
@@ -82,7 +86,8 @@ def test_sgd_does_not_depend_on_the_coordinates() -> None:
         params["W_O"] = params["W_O"] @ torch.from_numpy(turn.T)
         for step in range(steps):
             batch = batch_of(configs, step)
-            prompts, label = prompts_of(config, batch, run, turn), batch["label"][run, :, -1]
+            prompts = prompts_of(config, batch, run, turn)
+            label = batch["label"][run, :, -1]
             loss, gradients = oracle.one_layer_gradients(params, prompts, label)
             assert loss == pytest.approx(losses[run, step], rel=1e-10)
             params |= {
@@ -93,7 +98,9 @@ def test_sgd_does_not_depend_on_the_coordinates() -> None:
 def test_the_initial_weights_are_those_of_the_paper() -> None:
     configs = grid(one_layer.Config, attention_start=(0.2, 0.5), seed=range(100))
     params = one_layer.init(configs)
-    size, neurons, std = configs[0].axes.shape[0], configs[0].neurons, configs[0].output_std
+    size = configs[0].axes.shape[0]
+    neurons = configs[0].neurons
+    std = configs[0].output_std
     for run, config in enumerate(configs):
         starts = {
             "W_Q": config.attention_start,
@@ -107,7 +114,8 @@ def test_the_initial_weights_are_those_of_the_paper() -> None:
             == np.repeat([-config.readout, config.readout], neurons // 2).tolist()
         )
     # The two halves of the grid have the same seeds.
-    outputs, entries = params["W_O"][:100], params["W_O"][:100].numel()
+    outputs = params["W_O"][:100]
+    entries = params["W_O"][:100].numel()
     assert torch.equal(outputs, params["W_O"][100:])
     assert abs(outputs.mean().item()) < 5 * std / np.sqrt(entries)
     assert abs(outputs.std().item() / std - 1) < 5 / np.sqrt(2 * entries)
@@ -145,8 +153,6 @@ def test_trainings_of_the_theorems_differ_in_one_constant_and_what_follows_from_
 def test_a_finite_training_set_is_passed_through_repeatedly(prompts: int) -> None:
     finite, endless = ([one_layer.Config(batch=32, training_prompts=n)] for n in (prompts, 0))
     for step in range(2 * prompts // 32):
-        batch, fresh = (
-            one_layer.sample(finite, step),
-            one_layer.sample(endless, step % (prompts // 32)),
-        )
+        batch = one_layer.sample(finite, step)
+        fresh = one_layer.sample(endless, step % (prompts // 32))
         assert all(np.array_equal(batch[name], fresh[name]) for name in batch)

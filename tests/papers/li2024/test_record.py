@@ -130,7 +130,8 @@ def test_the_run_of_the_inferred_seed_is_drawn_or_else_that_of_least_held_out_lo
 
 def test_the_drawn_run_has_more_test_prompts_that_start_with_the_shared_ones() -> None:
     of_figure = record.Record(trained("figure9", drawn_seed=2))
-    drawn, shared = of_figure.drawn_run(), evaluation.in_domain(of_figure.runs.sweep).tokens
+    drawn = of_figure.drawn_run()
+    shared = evaluation.in_domain(of_figure.runs.sweep).tokens
     many = evaluation.in_domain(drawn.sweep).tokens
     assert drawn.sweep.seeds == [2] and many.shape[1] == GROUPS * shared.shape[1]
     assert torch.equal(many[0, : shared.shape[1]], shared[2])
@@ -142,7 +143,8 @@ def test_the_drawn_run_has_more_test_prompts_that_start_with_the_shared_ones() -
 def test_a_band_has_the_last_snapshots_of_the_drawn_run_on_one_set_of_prompts() -> None:
     """The snapshots share every prompt, those of all runs, and differ in the weights alone."""
     of_figure = record.Record(trained("figure9", drawn_seed=2))
-    late, shared = of_figure.checkpoints(), evaluation.in_domain(of_figure.runs.sweep).tokens
+    late = of_figure.checkpoints()
+    shared = evaluation.in_domain(of_figure.runs.sweep).tokens
     steps = of_figure.runs.sweep.snapshots[-GROUPS:]
     assert len(late) == len(steps) == GROUPS
     for run, step in zip(late, steps, strict=True):

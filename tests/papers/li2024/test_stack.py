@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.testing import assert_close
 
 from icl.core.sweep import Sweep
 from icl.core.training import loss_and_gradient, train
@@ -26,7 +27,8 @@ TRAINED = ("W_Q", "W_K", "W_V", "W_O", "W_2")
 
 def weights(configs: Sequence[stack.Config]) -> Params:
     """Weights without symmetries, large enough that every part matters."""
-    rng, start = np.random.default_rng(3), stack.init(configs)
+    rng = np.random.default_rng(3)
+    start = stack.init(configs)
     sizes = {"W_Q": 0.3, "W_K": 0.3, "W_V": 0.3, "W_O": 0.5, "W_2": 0.0, "a": 0.1}
     moved = {
         n: w + sizes[n] * torch.from_numpy(rng.standard_normal(w.shape)) for n, w in start.items()
@@ -51,7 +53,8 @@ def literal_loss(
 @pytest.mark.parametrize("attended", ["contexts", one_layer.QUERY_TOO])
 def test_the_loss_and_its_gradients_are_those_of_the_literal_stack(attended: str) -> None:
     configs = tuple(replace(config, attended=attended) for config in CONFIGS)
-    params, batch = weights(configs), batch_of(configs)
+    params = weights(configs)
+    batch = batch_of(configs)
     plan = Sweep("test", stack.MODEL, configs, (1,), stack.Evaluation())
     losses, ours = loss_and_gradient(plan, params, batch)
     assert len({round(value, 3) for value in losses.tolist()}) == len(configs)
@@ -64,7 +67,7 @@ def test_the_loss_and_its_gradients_are_those_of_the_literal_stack(attended: str
         ):
             assert theirs[run].abs().max() > 1e-6, name
             # Large scores cancel in the softmax's derivative, which amplifies rounding.
-            torch.testing.assert_close(
+            assert_close(
                 ours[name][run], theirs[run], rtol=0, atol=1e-7 * float(theirs[run].abs().max())
             )
 
@@ -72,7 +75,8 @@ def test_the_loss_and_its_gradients_are_those_of_the_literal_stack(attended: str
 @pytest.mark.parametrize("attended", ["contexts", one_layer.QUERY_TOO])
 def test_a_stack_of_one_layer_is_the_one_layer_model(attended: str) -> None:
     plain = [one_layer.Config(seed=seed, attended=attended, **SMALL) for seed in range(3)]
-    params, factors = oracle.asymmetric_weights(plain), one_layer.sample(plain, 1)
+    params = oracle.asymmetric_weights(plain)
+    factors = one_layer.sample(plain, 1)
     expected = one_layer.logits(params, {n: torch.from_numpy(a) for n, a in factors.items()}, plain)
     of_stack = {n: w[:, None] if n != "a" else w for n, w in params.items()}
     of_stack["W_2"] = torch.zeros(
@@ -81,29 +85,28 @@ def test_a_stack_of_one_layer_is_the_one_layer_model(attended: str) -> None:
     ours, attention = stack.forward(
         of_stack, torch.from_numpy(stack.sample(plain, 1)["tokens"]), plain
     )
-    torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-12)
+    assert_close(ours, expected, rtol=1e-10, atol=1e-12)
     assert len(attention) == 1
 
 
 def test_the_attention_of_all_columns_ends_with_that_of_the_query() -> None:
-    params, tokens = weights(CONFIGS), batch_of(CONFIGS)["tokens"]
+    params = weights(CONFIGS)
+    tokens = batch_of(CONFIGS)["tokens"]
     logits, asked = stack.forward(params, tokens, CONFIGS)
     again, whole = stack.forward(params, tokens, CONFIGS, last_layer_whole=True)
     columns = tokens.shape[2]
     assert [a.shape[2:] for a in asked] == [(columns, columns), (columns, columns), (1, columns)]
     # Sums over columns, coordinates and neurons, in another order.
     tolerance = rounding(logits.dtype, tokens[0, 0].numel() * params["W_2"].shape[-1])
-    torch.testing.assert_close(
-        logits, again, rtol=tolerance, atol=tolerance * float(logits.abs().max())
-    )
+    assert_close(logits, again, rtol=tolerance, atol=tolerance * float(logits.abs().max()))
     for few, every in zip(asked, whole, strict=True):
         assert every.shape[2:] == (columns, columns)
         # A softmax moves by at most twice its scores, whose errors grow with their spread and the
         # layers.
         spread = -float(every.clamp_min(torch.finfo(every.dtype).tiny).log().min())
         atol = 2 * tolerance * len(whole) * max(spread, 1.0)
-        torch.testing.assert_close(few[:, :, -1], every[:, :, -1], rtol=0, atol=atol)
-        torch.testing.assert_close(every.sum(dim=-1), torch.ones_like(every[..., 0]))
+        assert_close(few[:, :, -1], every[:, :, -1], rtol=0, atol=atol)
+        assert_close(every.sum(dim=-1), torch.ones_like(every[..., 0]))
 
 
 def test_training_moves_every_weight_but_the_read_out() -> None:

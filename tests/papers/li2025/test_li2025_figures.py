@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from icl.core.config import ConstantError, grid
 from icl.core.runs import Runs
@@ -46,9 +47,7 @@ def test_the_fit_recovers_the_factors_of_its_times() -> None:
     terms = np.array(
         [cot_rates.training_terms(a, k, 20, 0.1) for a in (0.2, 0.5, 1.0) for k in (2, 4, 8)]
     )
-    np.testing.assert_allclose(
-        cot_rates.fitted_factors(terms, terms @ [0.03, 0.2]), [0.03, 0.2], rtol=1e-6
-    )
+    assert_allclose(cot_rates.fitted_factors(terms, terms @ [0.03, 0.2]), [0.03, 0.2], rtol=1e-6)
     assert np.isnan(cot_rates.fitted_factors(terms, np.full(len(terms), np.nan))).all()
 
 
@@ -56,14 +55,13 @@ def test_the_fit_recovers_the_factors_of_its_times() -> None:
 def test_a_power_law_is_fitted_exactly_and_one_of_given_exponent_in_the_mean(
     slope: float, factor: float
 ) -> None:
-    x, at = np.array([1.0, 2.0, 5.0]), np.array([0.5, 10.0])
+    x = np.array([1.0, 2.0, 5.0])
+    at = np.array([0.5, 10.0])
     y = factor * x[:, None] ** slope
-    np.testing.assert_allclose(cot_rates.slopes(x, y), slope, atol=1e-12)
-    np.testing.assert_allclose(
-        cot_rates.power_law(x, y, at), factor * at[:, None] ** slope, rtol=1e-10
-    )
+    assert_allclose(cot_rates.slopes(x, y), slope, atol=1e-12)
+    assert_allclose(cot_rates.power_law(x, y, at), factor * at[:, None] ** slope, rtol=1e-10)
     line = cot_rates.power_law(x, y, x, slope=2.0)
-    np.testing.assert_allclose(line / line[0], x[:, None] ** 2)
+    assert_allclose(line / line[0], x[:, None] ** 2)
     assert np.log(line).mean() == pytest.approx(np.log(y).mean())
 
 
@@ -74,7 +72,7 @@ def test_the_target_loss_is_relative_to_the_squared_norm_of_the_patterns() -> No
         {},
         np.full((2, 20), 0.15),
     )
-    np.testing.assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, cot_rates.WINDOW])
+    assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, cot_rates.WINDOW])
 
 
 # The curves
@@ -95,9 +93,7 @@ def test_the_curves_of_the_default_constants_are_equal() -> None:
     )
     assert len(first) == 11
     for other in others:
-        np.testing.assert_array_equal(
-            other[["x", "value", "band_low"]], first[["x", "value", "band_low"]]
-        )
+        assert_array_equal(other[["x", "value", "band_low"]], first[["x", "value", "band_low"]])
 
 
 @pytest.mark.parametrize("name", ["figure17", "figure18", "figure19", "figure20"])
@@ -129,9 +125,7 @@ def test_noisy_steps_have_the_configured_positions() -> None:
             [k != step for k in (1, 2, 3)],
             [k % 3 == (step + 2) % 3 for k in (1, 2, 3)],
         ]
-        np.testing.assert_allclose(
-            product(test.setting().matrices), product(given.setting().matrices)
-        )
+        assert_allclose(product(test.setting().matrices), product(given.setting().matrices))
 
 
 @pytest.mark.parametrize(

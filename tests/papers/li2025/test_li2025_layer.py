@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from icl.core.config import ConstantError
 from icl.core.runs import Runs
@@ -71,20 +72,22 @@ def alone(params: Params, run: int) -> Params:
 
 
 def test_attention_is_equation_11_term_by_term() -> None:
-    config, params = CONFIGS[0], away_from_the_start(CONFIGS[:1])
+    config = CONFIGS[0]
+    params = away_from_the_start(CONFIGS[:1])
     w_q, w_k, w_v = (w[0, 0, 0] for w in params.values())
     prompt = torch.from_numpy(np.random.default_rng(1).standard_normal((5, config.dimension)))
     output, maps = one_layer.attend(params, prompt[None, None], config)
     weights = [float(torch.exp((w_k @ p) @ (w_q @ prompt[-1]))) for p in prompt[:-1]]
     expected = sum(w / sum(weights) * (w_v @ p) for w, p in zip(weights, prompt[:-1], strict=True))
-    np.testing.assert_allclose(output[0, 0], expected, atol=1e-12)
-    np.testing.assert_allclose(maps[0, 0, 0, 0], np.array(weights) / sum(weights), atol=1e-12)
+    assert_allclose(output[0, 0], expected, atol=1e-12)
+    assert_allclose(maps[0, 0, 0, 0], np.array(weights) / sum(weights), atol=1e-12)
 
 
 @given(st.integers(0, 10**6))
 def test_no_direction_of_the_pattern_space_is_special_at_the_start(seed: int) -> None:
     """Initially W_Q and W_K are delta I and W_V copies."""
-    rng, params = np.random.default_rng(seed), one_layer.init(CONFIGS[:1])
+    rng = np.random.default_rng(seed)
+    params = one_layer.init(CONFIGS[:1])
     rotation, chains, query = (
         torch.from_numpy(rng.standard_normal(n)) for n in ((8, 8), (1, 1, 3, 4, 8), (1, 1, 8))
     )
@@ -95,8 +98,8 @@ def test_no_direction_of_the_pattern_space_is_special_at_the_start(seed: int) ->
         )
         for vectors in ((chains, query), (chains @ rotation.T, query @ rotation.T))
     )
-    np.testing.assert_allclose(rotated, output @ rotation.T, atol=1e-12)
-    np.testing.assert_allclose(unchanged, maps, atol=1e-12)
+    assert_allclose(rotated, output @ rotation.T, atol=1e-12)
+    assert_allclose(unchanged, maps, atol=1e-12)
 
 
 def test_initially_the_layer_copies_and_attends_to_equal_patterns_and_steps() -> None:
@@ -119,10 +122,8 @@ def test_initially_the_layer_copies_and_attends_to_equal_patterns_and_steps() ->
         (0.5 * 2.0) ** 2 * np.array([0, 1, 0, 0, 0, 0])
         + (0.5 * 0.6) ** 2 * np.array([0, 1, 0, 0, 1, 0])
     )
-    np.testing.assert_allclose(maps[0, 0, 0, 0], gain / gain.sum(), atol=1e-12)
-    np.testing.assert_allclose(
-        output[0, 0][[2, 3, 4, 6, 7, 8]], 0.3 * 2.0 * gain / gain.sum(), atol=1e-12
-    )
+    assert_allclose(maps[0, 0, 0, 0], gain / gain.sum(), atol=1e-12)
+    assert_allclose(output[0, 0][[2, 3, 4, 6, 7, 8]], 0.3 * 2.0 * gain / gain.sum(), atol=1e-12)
 
 
 @every_depth
@@ -135,11 +136,11 @@ def test_the_reduced_loss_and_gradient_are_the_literal_ones(
     for run in range(len(configs)):
         leaves = {n: w.detach().requires_grad_() for n, w in params.items()}
         value = oracle.loss(leaves, batch, run, configs)
-        np.testing.assert_allclose(losses[run].item(), value.item(), rtol=1e-12)
+        assert_allclose(losses[run].item(), value.item(), rtol=1e-12)
         for name, expected in zip(
             leaves, torch.autograd.grad(value, list(leaves.values())), strict=True
         ):
-            np.testing.assert_allclose(gradients[name][run], expected[run], atol=1e-12)
+            assert_allclose(gradients[name][run], expected[run], atol=1e-12)
 
 
 def test_w_v_has_its_own_learning_rate_and_a_diverging_run_affects_no_other() -> None:
@@ -186,21 +187,24 @@ def test_answers_are_those_of_literal_prompts(
     assert 0.1 < errors.mean() < 0.95
     # Settings share their draws, and runs and lengths are independent of the others.
     some = wrong_answers(answer, runs(alone(params, 1), CONFIGS[1:2]), SETTINGS[1:2], LENGTHS[2:])
-    np.testing.assert_array_equal(some[0, :, 0], errors[1, 2:, 1])
+    assert_array_equal(some[0, :, 0], errors[1, 2:, 1])
 
 
 @every_depth
 def test_attention_and_leading_patterns_are_those_of_literal_prompts(
     configs: Sequence[one_layer.Config],
 ) -> None:
-    params, length, queries = away_from_the_start(configs), 5, 12
+    params = away_from_the_start(configs)
+    length = 5
+    queries = 12
     (weights,) = attention_figures.attention(runs(params, configs), TEST, length, queries)
     leads = attention_figures.right_leads(runs(params, configs), length, queries)
-    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-12)
+    assert_allclose(weights.sum(axis=-1), 1, atol=1e-12)
     for run, config in enumerate(configs):
         drawn = draw_test(config, TEST, queries)
         shown = prompts.assemble(drawn, TEST.setting())
-        groups, right_leads = np.zeros((queries, 3, *weights.shape[1:])), np.zeros((queries, 3))
+        groups = np.zeros((queries, 3, *weights.shape[1:]))
+        right_leads = np.zeros((queries, 3))
         for q, step in np.ndindex(queries, 3):
             chain = torch.from_numpy(
                 np.stack([shown.query[q], *drawn.patterns[shown.right[q, 1:]]])
@@ -209,13 +213,14 @@ def test_attention_and_leading_patterns_are_those_of_literal_prompts(
             context = torch.from_numpy(shown.vectors[q, :length])
             maps = oracle.layer(alone(params, run), config, context, chain, step)[1].numpy()
             for i in range(maps.shape[-1]):
-                other_tsr, other_step = states[i // 3, 0] != shown.right[q, 0], i % 3 != step
+                other_tsr = states[i // 3, 0] != shown.right[q, 0]
+                other_step = i % 3 != step
                 groups[q, step, ..., 2 * other_tsr + other_step] += maps[..., i]
             leading = np.bincount(states[:, 1:].flatten()[: maps.shape[-1]], maps[0, 0]).argmax()
             right_leads[q, step] = leading == shown.right[q, step + 1]
         each = np.arange(queries)
-        np.testing.assert_allclose(weights[run], groups[each, each % 3].mean(axis=0), atol=1e-12)
-        np.testing.assert_allclose(leads[run], right_leads.mean(axis=0), atol=1e-12)
+        assert_allclose(weights[run], groups[each, each % 3].mean(axis=0), atol=1e-12)
+        assert_allclose(leads[run], right_leads.mean(axis=0), atol=1e-12)
     assert 0.1 < leads.mean() < 0.95
 
 

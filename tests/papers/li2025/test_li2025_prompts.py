@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from icl.papers.li2025 import prompts
 from icl.papers.li2025.transition_matrices import best_chains
@@ -17,7 +18,8 @@ def words(*shape: int) -> np.ndarray:
 
 @given(st.floats(0.01, 1.0))
 def test_every_prefix_has_the_least_number_of_at_least_the_stated_fraction(fraction: float) -> None:
-    counts, n = np.cumsum(prompts.sharing(100, fraction)), np.arange(1, 101)
+    counts = np.cumsum(prompts.sharing(100, fraction))
+    n = np.arange(1, 101)
     assert ((fraction * n - 1e-9 <= counts) & (counts < fraction * n + 1)).all()
 
 
@@ -27,7 +29,7 @@ def test_training_chains_follow_permutations() -> None:
     # Chains that meet at one step are equal at all steps, and no other chain meets the query's.
     assert (states[:, 1:] != states[:, :1]).all()
     same = states[:, 1] == states[:, 2]
-    np.testing.assert_array_equal(same.all(axis=-1), same.any(axis=-1))
+    assert_array_equal(same.all(axis=-1), same.any(axis=-1))
     assert same[:, 0].mean() == pytest.approx(1 / 4, abs=0.03)  # 4 standard errors
     # Steps are uniform and independent of each other.
     for k in (1, 2):
@@ -41,43 +43,35 @@ def test_training_chains_follow_permutations() -> None:
 def test_the_other_examples_do_not_depend_on_alpha() -> None:
     drawn = words(1, 50, 4 * 8 + 10)
     low, high = prompts.training_chains(drawn.repeat(2, axis=0), 3, 8, np.array([2, 8]))
-    np.testing.assert_array_equal(low[:, -2:], high[:, 1:3])  # the last rows of `high` are not used
-    np.testing.assert_array_equal(
-        prompts.training_chains(drawn, 3, 8, np.array([8]))[0], high[:, :3]
-    )
+    assert_array_equal(low[:, -2:], high[:, 1:3])  # the last rows of `high` are not used
+    assert_array_equal(prompts.training_chains(drawn, 3, 8, np.array([8]))[0], high[:, :3])
 
 
 def test_testing_chains_follow_the_matrices() -> None:
     rng = np.random.default_rng(2)
     setting = prompts.Setting(0.55, rng.dirichlet(np.ones(4), size=(2, 4)))
-    start, uniform = rng.integers(4, size=2000), rng.random((2000, 20, 3))
+    start = rng.integers(4, size=2000)
+    uniform = rng.random((2000, 20, 3))
     states = prompts.testing_chains(uniform, start, setting)
     shift = (states[..., 0] - start[:, None]) % 4
-    np.testing.assert_allclose(
-        np.bincount(shift.ravel()) / shift.size, [0.55, 0.15, 0.15, 0.15], atol=0.01
-    )
+    assert_allclose(np.bincount(shift.ravel()) / shift.size, [0.55, 0.15, 0.15, 0.15], atol=0.01)
     for k, matrix in enumerate(setting.matrices):
         counts = np.zeros((4, 4))
         np.add.at(counts, (states[..., k], states[..., k + 1]), 1)
-        np.testing.assert_allclose(counts / counts.sum(axis=1, keepdims=True), matrix, atol=0.03)
+        assert_allclose(counts / counts.sum(axis=1, keepdims=True), matrix, atol=0.03)
     # A shorter context is a prefix of a longer one, and exact steps make no errors.
-    np.testing.assert_array_equal(
-        states[:, :7], prompts.testing_chains(uniform[:, :7], start, setting)
-    )
+    assert_array_equal(states[:, :7], prompts.testing_chains(uniform[:, :7], start, setting))
     exact = prompts.Setting(0.5, np.stack([np.eye(4)[rng.permutation(4)] for _ in range(2)]))
     without_errors = prompts.testing_chains(uniform, start, exact)
-    np.testing.assert_array_equal(
-        without_errors, best_chains(exact.matrices)[without_errors[..., 0]]
-    )
+    assert_array_equal(without_errors, best_chains(exact.matrices)[without_errors[..., 0]])
 
 
 def test_each_start_is_the_querys_with_probability_alpha() -> None:
     rng = np.random.default_rng(6)
-    start, uniform = rng.integers(5, size=4000), rng.random((4000, 10))
+    start = rng.integers(5, size=4000)
+    uniform = rng.random((4000, 10))
     shift = (prompts.starts_of_examples(uniform, start, 5, 0.6) - start[:, None]) % 5
-    np.testing.assert_allclose(
-        np.bincount(shift.ravel()) / shift.size, [0.6, 0.1, 0.1, 0.1, 0.1], atol=0.01
-    )
+    assert_allclose(np.bincount(shift.ravel()) / shift.size, [0.6, 0.1, 0.1, 0.1, 0.1], atol=0.01)
     # The variance of the counts is that of independent examples, 10 x 0.6 x 0.4, within 5 standard
     # errors.
     assert (shift == 0).sum(axis=1).var() == pytest.approx(2.4, rel=0.12)
@@ -87,9 +81,9 @@ def test_each_start_is_the_querys_with_probability_alpha() -> None:
 def test_patterns_and_noise_have_the_stated_norms() -> None:
     rng = np.random.default_rng(5)
     patterns = prompts.orthonormal_patterns(rng, 7, 20)
-    np.testing.assert_allclose(patterns @ patterns.T, np.eye(7), atol=1e-12)
+    assert_allclose(patterns @ patterns.T, np.eye(7), atol=1e-12)
     norms = np.linalg.norm(prompts.bounded_noise(rng, (5, 4, 12), 0.6), axis=-1)
-    np.testing.assert_allclose(norms, 0.6, rtol=rounding(torch.float32, 2 * 12))
+    assert_allclose(norms, 0.6, rtol=rounding(torch.float32, 2 * 12))
     sizes = prompts.noise_sizes(rng, (4000, 5))
     # For sqrt(3) u with uniform u the fourth moment is 9/5, so 20,000 sizes give a standard error
     # of 0.006.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 from icl.papers.li2025.cot_worked_example import STEPS
 from icl.papers.li2025.prompts import Setting
@@ -18,13 +19,13 @@ from tests.oracles.li2025 import path_probability, primacy
 
 
 def test_the_worked_example() -> None:
-    np.testing.assert_array_equal(STEPS, [[[0.6, 0.4], [0.4, 0.6]], [[0.4, 0.6], [0.8, 0.2]]])
+    assert_array_equal(STEPS, [[[0.6, 0.4], [0.4, 0.6]], [[0.4, 0.6], [0.8, 0.2]]])
     ends = product(STEPS)
-    np.testing.assert_allclose(ends, [[0.56, 0.44], [0.64, 0.36]], rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(best_chains(STEPS), [[0, 0, 1], [1, 1, 0]])
+    assert_allclose(ends, [[0.56, 0.44], [0.64, 0.36]], rtol=0, atol=1e-12)
+    assert_array_equal(best_chains(STEPS), [[0, 0, 1], [1, 1, 0]])
     assert path_probability(STEPS) == pytest.approx(0.36, abs=1e-12)
     assert ends.max(axis=1).min() == pytest.approx(0.56, abs=1e-12)
-    np.testing.assert_array_equal(condition_1(STEPS), [False, True])
+    assert_array_equal(condition_1(STEPS), [False, True])
     assert primacy(STEPS) == pytest.approx(1 / 3, abs=1e-12)  # (0.6 - 0.4) / 0.6
     assert primacy(ends[None]) == pytest.approx(0.12 / 0.56, abs=1e-12)
 
@@ -42,7 +43,7 @@ def test_matrices_exist_in_the_stated_range_and_have_few_noisy_steps(
     )
     assert path_probability(noisy) == pytest.approx(tau, rel=1e-8)
     assert primacy(noisy) == pytest.approx(lead, abs=1e-8)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         best_chains(noisy), np.arange(patterns)[:, None].repeat(len(noisy) + 1, axis=1)
     )
     for outside in (least * 0.99, most * 1.01):
@@ -69,11 +70,11 @@ def test_gathered_errors_violate_condition_1_for_the_misled_starts(
 ) -> None:
     matrices = gathering(steps, 7, misled, tau)
     Setting(1.0, matrices)
-    np.testing.assert_array_equal(condition_1(matrices), np.arange(7) >= misled)
+    assert_array_equal(condition_1(matrices), np.arange(7) >= misled)
     ends = np.eye(7)
     ends[:misled] *= tau
     ends[:misled, misled] = 1 - tau
-    np.testing.assert_allclose(product(matrices), ends, atol=1e-12)
+    assert_allclose(product(matrices), ends, atol=1e-12)
     assert path_probability(matrices) == pytest.approx(tau)
     assert primacy(matrices) == pytest.approx(2 - tau ** (-1 / steps))  # (p - (1 - p)) / p
 

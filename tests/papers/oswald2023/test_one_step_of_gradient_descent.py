@@ -8,6 +8,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from torch.testing import assert_close
 
 from icl.core.config import grid
 from icl.core.sweep import Sweep
@@ -39,7 +41,8 @@ def drawn_prompts(config: Config, count: int = 50) -> tasks.Prompts:
 
 
 def random_weights(config: Config, size: float = 0.5) -> dict[str, torch.Tensor]:
-    generator, shape = np.random.default_rng(config.seed), (config.dimension + 1,) * 2
+    generator = np.random.default_rng(config.seed)
+    shape = (config.dimension + 1,) * 2
     return {name: torch.from_numpy(size * generator.standard_normal(shape)) for name in MATRICES}
 
 
@@ -70,7 +73,8 @@ def test_one_layer_is_one_step_from_any_weights(config: Config, step_size: float
 
     With w_0 = 0 these are the construction's predictions.
     """
-    prompts, gd = drawn_prompts(config, 3), construction(config, step_size)
+    prompts = drawn_prompts(config, 3)
+    gd = construction(config, step_size)
     w_0 = np.random.default_rng(config.seed).standard_normal(config.dimension)
     x, y, query = prompts.inputs[:, :-1], prompts.labels[:, :-1], prompts.inputs[:, -1]
     w = w_0 + step_size / config.context_length * np.einsum("mn,mnd->md", y - x @ w_0, x)
@@ -83,10 +87,11 @@ def test_one_layer_is_one_step_from_any_weights(config: Config, step_size: float
     out = oracle.layer(weights, tokens)
     # Minus the query's label is the prediction after the step; the examples' labels become
     # residuals.
-    predicted, left = np.sum(w * query, axis=1), y - np.einsum("mnd,md->mn", x, w - w_0)
+    predicted = np.sum(w * query, axis=1)
+    left = y - np.einsum("mnd,md->mn", x, w - w_0)
     from_zero = predicted_by(gd, prompts), gradient_descent(1, step_size)(x, y, query)
     for ours, wanted in ((-out[:, -1, -1], predicted), (out[:, :-1, -1], left), from_zero):
-        np.testing.assert_allclose(ours, wanted, rtol=0, atol=1e-12 * (1 + abs(wanted).max()))
+        assert_allclose(ours, wanted, rtol=0, atol=1e-12 * (1 + abs(wanted).max()))
 
 
 # The best layer
@@ -99,7 +104,7 @@ def test_the_best_step_is_stationary_in_all_weights(size: int) -> None:
     loss = closed_forms.population_loss(key_query[:-1], value, config)
     assert loss.item() == pytest.approx(closed_forms.best_loss(config), rel=1e-12)
     for g in torch.autograd.grad(loss, [key_query, value]):
-        np.testing.assert_allclose(g, 0, atol=1e-12 * closed_forms.zero_loss(config) * size)
+        assert_allclose(g, 0, atol=1e-12 * closed_forms.zero_loss(config) * size)
 
 
 @given(config=CONFIGS, size=st.floats(0.01, 2))
@@ -117,15 +122,16 @@ def test_training_on_the_population_converges_to_the_construction() -> None:
 
 
 def test_the_saddle_is_stationary_in_weights_of_rank_one() -> None:
-    config, direction = Config(), np.random.default_rng(0).standard_normal(10)
+    config = Config()
+    direction = np.random.default_rng(0).standard_normal(10)
     direction /= np.linalg.norm(direction)
     a = torch.from_numpy(np.pad(np.outer(direction, direction), ((0, 0), (0, 1)))).requires_grad_()
     loss = closed_forms.population_loss(a, torch.from_numpy(best(config).value), config)
     assert loss.item() == pytest.approx(closed_forms.saddle_loss(config), rel=1e-12)
     (by_a,) = torch.autograd.grad(loss, a)
     # The gradient in weights of rank one only has a component along the direction.
-    np.testing.assert_allclose(direction @ by_a.numpy(), 0, atol=1e-12)
-    np.testing.assert_allclose(by_a[:, :-1].numpy() @ direction, 0, atol=1e-12)
+    assert_allclose(direction @ by_a.numpy(), 0, atol=1e-12)
+    assert_allclose(by_a[:, :-1].numpy() @ direction, 0, atol=1e-12)
 
 
 # Symmetries
@@ -138,32 +144,30 @@ def test_predictions_ignore_order_and_rotations_and_are_cubic_in_the_inputs(
     """x -> R x and w -> R w leave the labels unchanged; the layer becomes A_x -> R A_x R' and
     b_x -> R b_x.
     """
-    prompts, layer, generator = (
-        drawn_prompts(config, 5),
-        random_layer(config),
-        np.random.default_rng(config.seed),
-    )
+    prompts = drawn_prompts(config, 5)
+    layer = random_layer(config)
+    generator = np.random.default_rng(config.seed)
     n, d = config.context_length, config.dimension
     order = np.append(generator.permutation(n), n)
     shuffled = prompts._replace(inputs=prompts.inputs[:, order], labels=prompts.labels[:, order])
-    rotation, of_tokens = tasks.rotation(generator, d), np.eye(d + 1)
+    rotation = tasks.rotation(generator, d)
+    of_tokens = np.eye(d + 1)
     of_tokens[:d, :d] = rotation
     turned = Layer(of_tokens @ layer.key_query @ of_tokens.T, of_tokens @ layer.value)
     rotated = prompts._replace(
         inputs=prompts.inputs @ rotation.T, weights=prompts.weights @ rotation.T
     )
-    before, larger = (
-        predicted_by(layer, prompts),
-        predicted_by(layer, tasks.scaled_inputs(prompts, scale)),
-    )
+    before = predicted_by(layer, prompts)
+    larger = predicted_by(layer, tasks.scaled_inputs(prompts, scale))
     for after in (predicted_by(layer, shuffled), predicted_by(turned, rotated), larger / scale**3):
-        np.testing.assert_allclose(after, before, rtol=0, atol=1e-11)
+        assert_allclose(after, before, rtol=0, atol=1e-11)
     # The mean with gradient descent does not depend on the free scale between keys and values.
-    gd, rescaled = construction(config, 4.0), Layer(layer.key_query * scale, layer.value / scale)
+    gd = construction(config, 4.0)
+    rescaled = Layer(layer.key_query * scale, layer.value / scale)
     for a, b in zip(
         evaluation.interpolated(layer, gd), evaluation.interpolated(rescaled, gd), strict=True
     ):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+        assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
 # The layer on tokens, and losses
@@ -171,14 +175,15 @@ def test_predictions_ignore_order_and_rotations_and_are_cubic_in_the_inputs(
 
 def test_repeated_layers_move_the_labels_of_all_tokens() -> None:
     """A single layer predicts as `predictions`."""
-    prompts, layer = drawn_prompts(SMALL), random_layer(SMALL, 0.2)
+    prompts = drawn_prompts(SMALL)
+    layer = random_layer(SMALL, 0.2)
     once = evaluation.repeated(layer, prompts, 1, damping=1.0)[0]
-    np.testing.assert_allclose(predicted_by(layer, prompts), once, rtol=0, atol=1e-12)
+    assert_allclose(predicted_by(layer, prompts), once, rtol=0, atol=1e-12)
     e = as_tokens(prompts).numpy()
     for predicted in evaluation.repeated(layer, prompts, 4, damping=0.6):
         scores = e @ layer.key_query @ np.swapaxes(e[:, :-1], 1, 2)
         e[..., -1] += 0.6 * np.einsum("mji,mi->mj", scores, e[:, :-1] @ layer.value)
-        np.testing.assert_allclose(predicted, -e[:, -1, -1], rtol=0, atol=1e-12)
+        assert_allclose(predicted, -e[:, -1, -1], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -187,10 +192,12 @@ def test_the_closed_form_is_the_mean_over_tasks(seed: int) -> None:
     200,000 tasks.
     """
     config = Config(dimension=4, context_length=5, seed=seed)
-    prompts, layer = drawn_prompts(config, 200_000), random_layer(config, 0.6)
+    prompts = drawn_prompts(config, 200_000)
+    layer = random_layer(config, 0.6)
     errors = prompts.weights - sensitivity(layer, prompts)
     each = config.half_width**2 / 3 / 2 * np.sum(errors**2, axis=1)
-    exact, error = evaluation.layer_loss(layer, config), each.std() / len(each) ** 0.5
+    exact = evaluation.layer_loss(layer, config)
+    error = each.std() / len(each) ** 0.5
     assert abs(exact - each.mean()) < 5 * error < 0.1 * exact
 
 
@@ -201,7 +208,8 @@ def test_numbers_of_the_published_setting() -> None:
     config = Config()
     assert closed_forms.best_step_size(config) == pytest.approx(6.06, abs=0.005)
     prompts = drawn_prompts(config, 4_000)
-    predicted, labels = predicted_by(construction(config, 1.0), prompts), prompts.labels[:, -1]
+    predicted = predicted_by(construction(config, 1.0), prompts)
+    labels = prompts.labels[:, -1]
     assert predicted @ labels / (predicted @ predicted) == pytest.approx(6.06, abs=0.35)
     assert closed_forms.zero_loss(config) == pytest.approx(5 / 12)
     assert closed_forms.saddle_loss(config) == pytest.approx(0.3956, abs=5e-5)
@@ -247,25 +255,23 @@ def test_the_loss_on_fresh_prompts_is_that_of_the_literal_layer(
     theirs = oracle.loss(
         *({name: values[0] for name, values in each.items()} for each in (leaves, batch))
     )
-    torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=0)
+    assert_close(ours, theirs, rtol=1e-10, atol=0)
     for g, literal in zip(
         *(torch.autograd.grad(loss, list(leaves.values())) for loss in (ours, theirs)), strict=True
     ):
-        torch.testing.assert_close(g, literal, rtol=0, atol=1e-10 * max(1, theirs.item()))
+        assert_close(g, literal, rtol=0, atol=1e-10 * max(1, theirs.item()))
 
 
 def test_training_is_the_gradient_clipped_over_all_weights_in_adam() -> None:
     trained = train(small_training(clip_norm=[1e-3, 1e-9]))
     losses, gradient = loss_and_gradient(trained.sweep, trained.at(0), {})
-    np.testing.assert_array_equal(losses, trained.losses[:, 0])
+    assert_array_equal(losses, trained.losses[:, 0])
     norm = sum(g.square().sum(dim=(1, 2)) for g in gradient.values()) ** 0.5
     factor = (torch.tensor([1e-3, 1e-9], dtype=norm.dtype) / norm).clamp(max=1)[:, None, None]
     for name, g in gradient.items():
         # Adam's first step is learning_rate * g / (|g| + epsilon).
         step = 1e-3 * factor * g / (factor * g.abs() + 1e-8)
-        torch.testing.assert_close(
-            trained.at(1)[name], trained.at(0)[name] - step, rtol=0, atol=1e-12
-        )
+        assert_close(trained.at(1)[name], trained.at(0)[name] - step, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("estimator", ["fresh_prompts", "population"])
@@ -274,7 +280,7 @@ def test_a_diverging_neighbour_changes_nothing(estimator: str) -> None:
         train(small_training(estimator, 4, learning_rate=r)).last() for r in ([1e-3], [1e-3, 1e30])
     )
     for name, w in alone.items():
-        torch.testing.assert_close(beside[name][0], w[0])
+        assert_close(beside[name][0], w[0])
 
 
 def test_inputs_are_uniform_and_tasks_normal() -> None:
@@ -296,7 +302,7 @@ def test_starts_are_equal_for_both_losses_and_cut_normal() -> None:
     first, second = (
         model.init(small_training(kind).configs)["W_K"] for kind in ("fresh_prompts", "population")
     )
-    torch.testing.assert_close(first.double(), second, rtol=1e-6, atol=0)
+    assert_close(first.double(), second, rtol=1e-6, atol=0)
     many = model.init([Config(gradient_estimator="population", dimension=100)])["W_Q"]
     assert float(many.std()) == pytest.approx((0.002 / 101) ** 0.5, rel=0.03)
     assert float(many.abs().max()) <= 2 * (0.002 / 101) ** 0.5 / 0.8796
@@ -306,7 +312,8 @@ def test_starts_are_equal_for_both_losses_and_cut_normal() -> None:
 
 
 def test_a_plateau_is_level_and_high() -> None:
-    saddle, low = closed_forms.saddle_loss(Config()), [0.206] * 6
+    saddle = closed_forms.saddle_loss(Config())
+    low = [0.206] * 6
     for losses, errors in (
         ([*np.linspace(0.42, 0.21, 8), *low], []),
         ([0.42, 0.41, *[saddle + 0.001] * 5, 0.3, 0.21, *low], [0.001, 0.001]),
@@ -314,7 +321,7 @@ def test_a_plateau_is_level_and_high() -> None:
         ([0.42, *[saddle] * 3, 0.25, 0.21], []),  # too short
     ):
         found = oswald_one_step.plateau_errors(np.array(losses), Config())
-        np.testing.assert_allclose(found, errors, rtol=0, atol=1e-12)
+        assert_allclose(found, errors, rtol=0, atol=1e-12)
 
 
 @pytest.mark.slow

@@ -9,6 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from torch.testing import assert_close
 
 from icl.core.config import ConstantError
 from icl.models import optimisers
@@ -62,9 +64,7 @@ def test_one_cholesky_factor_gives_every_ridge_regression(scale: float) -> None:
     """U8, for a ridge that is comparable, dominates, or is negligible."""
     k, q, v, r = drawn(2, 3, positions=53, keys=20, values=10)
     for literal in (oracle.ridge_regressions, oracle.mesa_by_position):
-        torch.testing.assert_close(
-            mesa(scale * k, q, v, r), literal(scale * k, q, v, r), rtol=1e-9, atol=1e-9
-        )
+        assert_close(mesa(scale * k, q, v, r), literal(scale * k, q, v, r), rtol=1e-9, atol=1e-9)
 
 
 @settings(max_examples=20, deadline=None)
@@ -83,16 +83,14 @@ def test_the_explicit_derivative_is_that_of_the_literal_regressions(
     ours = torch.autograd.grad((mesa(*leaves) * weight).sum(), leaves)
     literal = oracle.ridge_regressions(*leaves[:3], leaves[3].expand(2, 3))
     for a, b in zip(ours, torch.autograd.grad((literal * weight).sum(), leaves), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-9 * (1 + float(b.abs().max())))
+        assert_close(a, b, rtol=1e-7, atol=1e-9 * (1 + float(b.abs().max())))
 
 
 def test_a_large_ridge_gives_linear_attention_over_the_ridge() -> None:
     """r o -> sum_s v_s (k_s . q_t), one step of gradient descent, with a remainder of order 1/r."""
     k, q, v, r = drawn(2)
     large = 1e7 * torch.ones_like(r)
-    torch.testing.assert_close(
-        1e7 * mesa(k, q, v, large), oracle.linear(k, q, v), rtol=1e-4, atol=1e-3
-    )
+    assert_close(1e7 * mesa(k, q, v, large), oracle.linear(k, q, v), rtol=1e-4, atol=1e-3)
 
 
 def test_least_squares_is_exact_on_the_span_of_the_states_seen() -> None:
@@ -116,17 +114,18 @@ def test_least_squares_is_exact_on_the_span_of_the_states_seen() -> None:
         [*(5 / 3 * (1 - t / 10) for t in range(10)), 0, 0]
     )
     # At most four standard errors of sampling for t < 10; later only the ridge contributes, 1e-7.
-    np.testing.assert_allclose(errors[:10], expected[:10], atol=4 * 0.47 / 4000**0.5)
+    assert_allclose(errors[:10], expected[:10], atol=4 * 0.47 / 4000**0.5)
     assert errors[12:].max() < 1e-3
 
 
 def test_a_matrix_that_is_not_positive_definite_gives_nan_only_in_its_own_output() -> None:
     k, q, v, r = drawn(3)
     alone = mesa(k[:1], q[:1], v[:1], r[:1])
-    r[1], k[2, 4] = -100.0, float("inf")
+    r[1] = -100.0
+    k[2, 4] = float("inf")
     k.requires_grad_()
     o = mesa(k, q, v, r)
-    torch.testing.assert_close(o[:1], alone)
+    assert_close(o[:1], alone)
     assert o[1].isnan().any() and o[2].isnan().any()
     assert torch.autograd.grad(o.sum(), k)[0][0].isfinite().all()
 
@@ -147,7 +146,7 @@ def test_one_head_is_one_step_of_gradient_descent(seed: int, step_size: float) -
             for s in range(1, t + 1)
         )
         step = -step_size * torch.autograd.grad(fit, w)[0] if t else torch.zeros_like(w)
-        torch.testing.assert_close(y[:, t], (step @ x[:, t, :, None])[..., 0], rtol=0, atol=1e-12)
+        assert_close(y[:, t], (step @ x[:, t, :, None])[..., 0], rtol=0, atol=1e-12)
 
 
 def test_the_best_step_and_the_prediction_zero() -> None:
@@ -168,22 +167,20 @@ def test_the_best_step_and_the_prediction_zero() -> None:
     assert low.mean() > best.mean() < high.mean() and float(best.mean()) == pytest.approx(
         0.9024, abs=error
     )
-    np.testing.assert_allclose(zero, 10 / 6 + 1e-4 * 10 * np.arange(1, 51) / 2, atol=error)
+    assert_allclose(zero, 10 / 6 + 1e-4 * 10 * np.arange(1, 51) / 2, atol=error)
 
 
 def test_rev_alg_is_an_orthogonal_projection_that_keeps_gradient_descent() -> None:
     """It has 12 numbers; the residual is orthogonal to it, and projecting twice changes nothing."""
-    construction, maps = (
-        oswald_mesa.gradient_descent(Config(), 0.032),
-        layers.products(weights_of(Config(init_std=0.3))),
-    )
+    construction = oswald_mesa.gradient_descent(Config(), 0.032)
+    maps = layers.products(weights_of(Config(init_std=0.3)))
     projected = oswald_mesa.rev_alg(maps)
     assert [torch.unique(m[m != 0]).numel() for m in projected] == [8, 4]
     for before, after, again in zip(maps, projected, oswald_mesa.rev_alg(projected), strict=True):
-        torch.testing.assert_close(after, again)
+        assert_close(after, again)
         assert abs(((before - after) * after).sum()) < 1e-12 * before.square().sum()
     for ours, theirs in zip(oswald_mesa.rev_alg(construction), construction, strict=True):
-        torch.testing.assert_close(ours, theirs)
+        assert_close(ours, theirs)
 
 
 # Training
@@ -193,26 +190,28 @@ def test_rev_alg_is_an_orthogonal_projection_that_keeps_gradient_descent() -> No
 def test_outputs_losses_and_gradients_are_those_of_the_literal_layer(layer: str) -> None:
     """The clip acts on some predictions, and the sequences are processed in several parts."""
     config = small(layer, heads=3, batch=70, output_clip=0.1)
-    weights, x = weights_of(config), sequences_of(config)
+    weights = weights_of(config)
+    x = sequences_of(config)
     leaves = {name: w.clone().requires_grad_() for name, w in weights.items()}
     y = oracle.outputs(leaves, x)
-    torch.testing.assert_close(LAYERS[layer](weights)(tokens(x)), y.detach(), rtol=0, atol=1e-12)
+    assert_close(LAYERS[layer](weights)(tokens(x)), y.detach(), rtol=0, atol=1e-12)
     assert 0.05 < (y.abs() > 0.1).double().mean() < 0.95
     expected = (y.clamp(-0.1, 0.1) - x[:, 1:]).square().sum(-1).mean() / 2
     params = {name: w[None] for name, w in weights.items()}
     losses, gradient = model.loss_and_gradient(params, {"x": x[None]}, [config])
-    torch.testing.assert_close(losses[0], expected.detach())
+    assert_close(losses[0], expected.detach())
     for name, g in zip(leaves, torch.autograd.grad(expected, list(leaves.values())), strict=True):
-        torch.testing.assert_close(gradient[name][0], g, rtol=1e-9, atol=1e-12)
+        assert_close(gradient[name][0], g, rtol=1e-9, atol=1e-12)
 
 
 @each_layer
 def test_the_future_never_changes_the_past(layer: str) -> None:
-    x, outputs = sequences_of(small(layer)), LAYERS[layer](weights_of(small(layer)))
+    x = sequences_of(small(layer))
+    outputs = LAYERS[layer](weights_of(small(layer)))
     changed = torch.cat([x[:, :5], -2 * x[:, 5:]], dim=1)
     before, after = outputs(tokens(x)), outputs(tokens(changed))
     # Not bit for bit: matrix products may sum in another order.
-    torch.testing.assert_close(before[:, :5], after[:, :5], rtol=0, atol=1e-12)
+    assert_close(before[:, :5], after[:, :5], rtol=0, atol=1e-12)
     assert (before[:, 5:] - after[:, 5:]).abs().max() > 1e-3
 
 
@@ -221,7 +220,7 @@ def test_gradients_are_clipped_entry_by_entry() -> None:
     method = optimisers.adamw(0.1, 0.5, 1.0)
     w, g = {"w": torch.tensor([[2.0, 2.0, 2.0]])}, {"w": torch.tensor([[0.5, 3.0, -1e6]])}
     _, state = method.update(w, g, method.init(w), 0)
-    torch.testing.assert_close(state["first/w"], torch.tensor([[0.05, 0.1, -0.1]]))
+    assert_close(state["first/w"], torch.tensor([[0.05, 0.1, -0.1]]))
 
 
 def test_keys_must_hold_a_state() -> None:

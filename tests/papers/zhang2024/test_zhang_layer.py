@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 from scipy.optimize import approx_fprime
 
@@ -77,11 +78,10 @@ def test_no_weights_have_a_lower_loss_than_equation_4_1(
     """For any covariance and length; there the velocity is 0, and rescaling one block against
     the other is free.
     """
-    law, rng = moments(np.array(spectrum), length, exponential), np.random.default_rng(seed)
-    end, other = (
-        limit(law),
-        Blocks(rng.standard_normal((len(spectrum), len(spectrum))), rng.standard_normal()),
-    )
+    law = moments(np.array(spectrum), length, exponential)
+    rng = np.random.default_rng(seed)
+    end = limit(law)
+    other = Blocks(rng.standard_normal((len(spectrum), len(spectrum))), rng.standard_normal())
     least = population_loss(end, law)
     assert population_loss(other, law) >= least * (1 - 1e-12)
     assert population_loss(Blocks(3 * end.u, end.c / 3), law) == pytest.approx(least, rel=1e-9)
@@ -94,15 +94,17 @@ def test_the_limits_are_those_of_the_theorems() -> None:
 
     The loss is half the error of theorem 4.2 at M = N, averaged over w ~ N(0, I).
     """
-    law, covariance = SKEWED.law(), np.diag(SKEWED.spectrum())
-    end, wanted = limit(law), theory.preconditioner(covariance, 10)
-    np.testing.assert_allclose(end.c * end.u, wanted, rtol=1e-13)
+    law = SKEWED.law()
+    covariance = np.diag(SKEWED.spectrum())
+    end = limit(law)
+    wanted = theory.preconditioner(covariance, 10)
+    assert_allclose(end.c * end.u, wanted, rtol=1e-13)
     assert end.c**4 == pytest.approx(np.trace(wanted @ wanted), rel=1e-13)
     error = sum(theory.lsa_test_error(covariance, axis, 10, 10) for axis in np.eye(5))
     assert population_loss(end, law) == pytest.approx(error / 2, rel=1e-12)
     for n in (5, 20, 10**9):
         end = limit(moments(np.ones(5), n, exponential=True))
-        np.testing.assert_allclose(end.c * end.u, np.eye(5) * 2 / (6 + 20 / n), rtol=1e-12)
+        assert_allclose(end.c * end.u, np.eye(5) * 2 / (6 + 20 / n), rtol=1e-12)
 
 
 def test_sigma_at_its_limit() -> None:
@@ -124,22 +126,24 @@ def test_the_moments_are_averages_over_covariances() -> None:
     """
     values = RANDOM.spectrum() * stream("test", 0, "moments").standard_exponential((400_000, 2))
     gamma = (1 + 1 / 3) * values + values.sum(axis=1, keepdims=True) / 3
-    products, law = (gamma * values)[:, :, None] * values[:, None, :], RANDOM.law()
+    products = (gamma * values)[:, :, None] * values[:, None, :]
+    law = RANDOM.law()
     for drawn, wanted in ((products, law.quadratic), (values**2, np.diagonal(law.linear))):
         error = drawn.std(axis=0) / np.sqrt(len(drawn))
         assert (abs(drawn.mean(axis=0) - wanted) < 4.5 * error).all()
     fixed = moments(values[0], 3, exponential=False)
-    np.testing.assert_allclose(fixed.quadratic, products[0], rtol=1e-14)
-    np.testing.assert_allclose(fixed.linear, np.diag(values[0] ** 2), rtol=1e-14)
+    assert_allclose(fixed.quadratic, products[0], rtol=1e-14)
+    assert_allclose(fixed.linear, np.diag(values[0] ** 2), rtol=1e-14)
 
 
 @every_case
 def test_the_velocity_is_minus_the_derivative_of_the_loss(config: Config) -> None:
-    d, law = config.dimension, config.law()
+    d = config.dimension
+    law = config.law()
     at = np.random.default_rng(0).standard_normal(d * d + 1)
     slope = approx_fprime(at, lambda numbers: population_loss(unpacked(numbers, d), law))
     moved = velocity(unpacked(at, d), law)
-    np.testing.assert_allclose(np.append(*moved), -slope, atol=1e-5)
+    assert_allclose(np.append(*moved), -slope, atol=1e-5)
 
 
 def test_a_training_step_is_the_flow_over_its_interval() -> None:
@@ -150,7 +154,8 @@ def test_a_training_step_is_the_flow_over_its_interval() -> None:
     )
     trained = train(Sweep("test", model.MODEL, configs, (1,), model.Evaluation()))
     for config, u, c in zip(configs, *model.blocks(trained.last()), strict=True):
-        law, start = config.law(), Blocks(0.4 * model.theta(config), np.array(0.4))
+        law = config.law()
+        start = Blocks(0.4 * model.theta(config), np.array(0.4))
 
         def slope(_: float, state: np.ndarray, law=law) -> np.ndarray:
             return np.append(*velocity(unpacked(state, 5), law))
@@ -163,7 +168,9 @@ def test_theorem_4_2_is_of_order_1_over_m_and_1_over_n_squared() -> None:
     """M or N^2 times the error is constant to 2 % over two decades if the other length is
     infinite.
     """
-    covariance, task, decades = np.diag(SKEWED.spectrum()), np.ones(5), (10**4, 10**5, 10**6)
+    covariance = np.diag(SKEWED.spectrum())
+    task = np.ones(5)
+    decades = (10**4, 10**5, 10**6)
     for values in (
         [m * theory.lsa_test_error(covariance, task, 10**15, m) for m in decades],
         [n**2 * theory.lsa_test_error(covariance, task, n, 10**30) for n in decades],
@@ -173,7 +180,8 @@ def test_theorem_4_2_is_of_order_1_over_m_and_1_over_n_squared() -> None:
 
 def test_moments_of_rectified_labels() -> None:
     """Within five standard errors of 200 000 draws."""
-    covariance, task = np.diag([2.0, 0.5, 1.0]), np.array([1.0, -0.5, 0.3])
+    covariance = np.diag([2.0, 0.5, 1.0])
+    task = np.array([1.0, -0.5, 0.3])
     x = np.sqrt(np.diagonal(covariance)) * np.random.default_rng(0).standard_normal((200_000, 3))
     y = np.maximum(x @ task, 0)
     drawn = (y**2, y[:, None] * x, y[:, None, None] ** 2 * x[:, :, None] * x[:, None])
@@ -199,21 +207,18 @@ def test_scaled_inputs_multiply_the_prediction_by_c_cubed(factor: float) -> None
     """With c times all inputs labels grow by c and predictions by c^3; with c times the query
     alone, by c.
     """
-    matrix, rng = np.diag([0.5, 1.0, 2.0]), np.random.default_rng(0)
+    matrix = np.diag([0.5, 1.0, 2.0])
+    rng = np.random.default_rng(0)
     predict = estimators.preconditioned_gradient_descent([matrix])
     inputs, labels, _ = tasks.gaussian(rng, (4,), 7, 3)
 
     def predicted(c: float, of_query: float) -> np.ndarray:
         return predict(c * inputs[:, :-1], c * labels[:, :-1], of_query * inputs[:, -1])
 
-    np.testing.assert_allclose(
-        predicted(factor, factor), factor**3 * predicted(1.0, 1.0), rtol=1e-12
-    )
-    np.testing.assert_allclose(predicted(1.0, factor), factor * predicted(1.0, 1.0), rtol=1e-12)
+    assert_allclose(predicted(factor, factor), factor**3 * predicted(1.0, 1.0), rtol=1e-12)
+    assert_allclose(predicted(1.0, factor), factor * predicted(1.0, 1.0), rtol=1e-12)
     drawn = statistics(rng, 4, 7, np.ones(3))
-    np.testing.assert_allclose(
-        drawn.scaled(factor).slope(matrix), factor**2 * drawn.slope(matrix), rtol=1e-12
-    )
+    assert_allclose(drawn.scaled(factor).slope(matrix), factor**2 * drawn.slope(matrix), rtol=1e-12)
 
 
 def predictions(weights: dict[str, np.ndarray], drawn: tasks.Prompts) -> np.ndarray:
@@ -235,7 +240,7 @@ def test_the_prediction_is_the_last_entry_of_the_literal_layer(
         oracle.output(value, key_query, oracle.tokens(x, y))[-1, -1]
         for x, y, _ in zip(*drawn, strict=True)
     ]
-    np.testing.assert_allclose(
+    assert_allclose(
         predictions({"W_PV": value, "W_KQ": key_query}, drawn), wanted, rtol=1e-9, atol=1e-9
     )
 
@@ -246,9 +251,7 @@ def test_the_limit_predicts_by_one_step_of_preconditioned_gradient_descent() -> 
         [theory.preconditioner(np.diag(SKEWED.spectrum()), 10)]
     )
     wanted = step(drawn.inputs[:, :-1], drawn.labels[:, :-1], drawn.inputs[:, -1])
-    np.testing.assert_allclose(
-        predictions(model.matrices(limit(SKEWED.law())), drawn), wanted, atol=1e-12
-    )
+    assert_allclose(predictions(model.matrices(limit(SKEWED.law())), drawn), wanted, atol=1e-12)
 
 
 @pytest.mark.parametrize("config", [SKEWED, RANDOM])
@@ -280,7 +283,7 @@ def test_the_mean_gradient_on_prompts_is_that_of_the_population(config: Config, 
 
 
 def test_intervals_may_grow() -> None:
-    np.testing.assert_allclose(
+    assert_allclose(
         model.times(Config(learning_rate=0.5, growth=0.1), range(4)), [0, 0.5, 0.55, 0.605]
     )
 
@@ -290,7 +293,8 @@ def test_prompts_given_by_gram_matrices_have_the_same_errors(noise: float) -> No
     """Errors on sampled statistics agree with the closed form within 4.5 standard errors of 60
     groups of prompts.
     """
-    spectrum, rng = np.array([1.0, 2.0, 0.5]), np.random.default_rng(0)
+    spectrum = np.array([1.0, 2.0, 0.5])
+    rng = np.random.default_rng(0)
     step = theory.preconditioner(np.diag(spectrum), 9)
     errors = [statistics(rng, 1000, 7, spectrum, noise).error(step) for _ in range(60)]
     wanted = theory.gaussian_error(step, np.diag(spectrum), 7, noise)

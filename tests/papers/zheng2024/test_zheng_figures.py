@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from icl.models.autoregressive import theory
 from icl.models.autoregressive.config import Config, drawn, sequences
@@ -19,18 +20,15 @@ from tests.oracles import autoregressive as oracle
 @pytest.mark.parametrize("length", [3, 9, 40])
 def test_ratios_are_those_of_the_layers_last_prediction(length: int) -> None:
     """To 1e-9: the geometric sum is divided by w_r / w_j - 1, which is small for close phases."""
-    config, one = (
-        Config(gradient_estimator="population_scalar", length=length, dimension=4),
-        np.eye(4),
-    )
+    config = Config(gradient_estimator="population_scalar", length=length, dimension=4)
+    one = np.eye(4)
     ratio, x = estimators.ratios(config, 0.7, 50)
-    literal, diagonal = (
-        sequences(config, "evaluate", 50),
-        0.7 * drawn(config, "evaluate", 50)[1] ** 2,
-    )
-    y, square = oracle.block_predictions(0.7 * one, one, literal)[:, -1], (abs(x) ** 2).sum()
-    np.testing.assert_allclose(x, literal[:, -1], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(ratio * x, y, rtol=0, atol=1e-9)
+    literal = sequences(config, "evaluate", 50)
+    diagonal = 0.7 * drawn(config, "evaluate", 50)[1] ** 2
+    y = oracle.block_predictions(0.7 * one, one, literal)[:, -1]
+    square = (abs(x) ** 2).sum()
+    assert_allclose(x, literal[:, -1], rtol=0, atol=1e-12)
+    assert_allclose(ratio * x, y, rtol=0, atol=1e-9)
     off_diagonal = np.sqrt((abs(y / x - diagonal) ** 2).mean() / (diagonal**2).mean())
     wanted = (
         (y / (x + 1e-5)).mean().real,
@@ -52,11 +50,9 @@ def test_the_error_for_long_sequences(law: str, wanted: float) -> None:
 
 
 def test_only_multiples_of_the_identity_are_gradient_steps() -> None:
-    config, one, seen = (
-        Config(law="full-one", scale=1.0, length=20),
-        np.eye(5),
-        population("full-one", 5, 1.0, 20),
-    )
+    config = Config(law="full-one", scale=1.0, length=20)
+    one = np.eye(5)
+    seen = population("full-one", 5, 1.0, 20)
     share, loss = zheng_heatmap.against_gradient_steps(0.5 * one, one, config)
     least = min(seen.loss(eta * one, one)[0] for eta in np.linspace(0.1, 1.5, 1401))
     assert (share, loss) == pytest.approx(
@@ -70,7 +66,8 @@ def test_panel_d_does_not_show_the_quantity_in_its_label(ab: float) -> None:
     """Half the error summed over 98 positions; the error at the last position is at most c^2 for
     ab <= 8.
     """
-    config, block = Config(law="sparse"), np.sqrt(ab) * np.eye(5)
+    config = Config(law="sparse")
+    block = np.sqrt(ab) * np.eye(5)
     last = zheng_ab_dynamics.last_error(block, block, config)
     assert last == pytest.approx(0.25 * (1 - ab / 4) ** 2, abs=1e-12)
     assert population("sparse", 5, 0.5, 100).loss(block, block)[0] == pytest.approx(
