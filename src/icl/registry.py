@@ -43,7 +43,8 @@ def _figures() -> dict[str, tuple[Figure, ModuleType]]:
         pairs = [(one, module) for module in modules for one in getattr(module, "FIGURES", ())]
         for one, module in sorted(pairs, key=lambda pair: _natural(pair[0].name)):
             if one.name in found:
-                first, second = _path(found[one.name][1]), _path(module)
+                first = _path(found[one.name][1])
+                second = _path(module)
                 raise ConstantError(f"figure {one.name}: is in {first} and in {second}; rename one")
             found[one.name] = one, module
     return found

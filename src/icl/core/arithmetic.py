@@ -43,7 +43,8 @@ def _results() -> Iterator[tuple[str, Any]]:
     source = stream("arithmetic", 0, "words")
     yield "random words", source.bit_generator.random_raw(1000)
     yield "normal numbers", source.standard_normal(1000)
-    square, tall = _drawn(40, 40), _drawn(96, 64)
+    square = _drawn(40, 40)
+    tall = _drawn(96, 64)
     yield "numpy exponential", np.exp(tall)
     yield "numpy sum", tall.astype(np.float32).sum()
     yield "numpy product", tall @ _drawn(64, 64)
@@ -64,7 +65,8 @@ def _results() -> Iterator[tuple[str, Any]]:
         for shape in ((64, 64), (64, 256), (20, 64, 96)):
             yield f"torch product {kind} {shape}", x @ torch.from_numpy(_drawn(*shape)).to(dtype)
         yield f"torch QR {kind}", torch.linalg.qr(x[0, :40, :40])[0]
-        first, second = 0.1 * x, 0.001 * x.square()
+        first = 0.1 * x
+        second = 0.001 * x.square()
         yield (
             f"torch optimiser step {kind}",
             torch.addcdiv(x, first, second.sqrt().add_(1e-8), value=-1e-3),

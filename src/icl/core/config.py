@@ -90,7 +90,8 @@ class Constants:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            about, value = field.metadata.get("constant"), getattr(self, field.name)
+            about = field.metadata.get("constant")
+            value = getattr(self, field.name)
             if about is None:
                 continue
             if isinstance(field.default, tuple) and isinstance(value, list | tuple):
@@ -144,7 +145,8 @@ class RunConfig(Constants):
 
 def grid(kind: type, /, **axes: Iterable[Any]) -> tuple[Any, ...]:
     """All combinations of the given values as instances of `kind`, the last axis fastest."""
-    names, values = list(axes), [list(v) for v in axes.values()]
+    names = list(axes)
+    values = [list(v) for v in axes.values()]
     return tuple(
         kind(**dict(zip(names, point, strict=True))) for point in itertools.product(*values)
     )

@@ -51,7 +51,8 @@ class Runs:
 
     def alone(self, index: int, test: Any = None) -> "Runs":
         """One of the runs, with another test if one is given."""
-        config, tested = self.sweep.configs[index], self.sweep.test if test is None else test
+        config = self.sweep.configs[index]
+        tested = self.sweep.test if test is None else test
         return Runs(
             dataclasses.replace(self.sweep, configs=(config,), test=tested),
             {name: w[index : index + 1] for name, w in self.weights.items()},
@@ -131,10 +132,9 @@ def load(path: Path, sweep: Sweep) -> Runs:
     weights = {
         n.removeprefix("weights/"): t for n, t in tensors.items() if n.startswith("weights/")
     }
-    losses, (count, steps) = (
-        tensors.get("losses", torch.empty(0)),
-        (len(sweep.configs), len(sweep.snapshots)),
-    )
+    losses = tensors.get("losses", torch.empty(0))
+    count = len(sweep.configs)
+    steps = len(sweep.snapshots)
     shapes = {tuple(w.shape[:2]) for w in weights.values()}
     wanted = {(count, steps)} if weights or sweep.model.optimiser else set()
     if shapes != wanted or tuple(losses.shape) != (count, sweep.snapshots[-1]):

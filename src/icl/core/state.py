@@ -88,13 +88,15 @@ def progress(name: str, steps: int) -> Callable[[State], None]:
     if number.isdecimal() and os.path.exists(f"/dev/fd/{number}"):
         streams.append(os.fdopen(int(number), "w", closefd=False))
     began = last = time.monotonic()
-    pause, first = FIRST_LINE, -1
+    pause = FIRST_LINE
+    first = -1
 
     def show(state: State) -> None:
         nonlocal began, last, pause, first
         now = time.monotonic()
         if first < 0:
-            first, began = state.step, now
+            first = state.step
+            began = now
         if now - last < pause or state.step == first:
             return
         left = timedelta(seconds=round((now - began) / (state.step - first) * (steps - state.step)))
@@ -107,7 +109,8 @@ def progress(name: str, steps: int) -> Callable[[State], None]:
                     file=stream,
                 )
                 stream.flush()
-        last, pause = now, min(2 * pause, 60.0)
+        last = now
+        pause = min(2 * pause, 60.0)
 
     return show
 
@@ -122,7 +125,8 @@ def watched(
     After a signal the state is saved, and SystemExit raised with the shell's status for it.
     """
     received: list[int] = []
-    show, last = progress(name, steps), time.monotonic()
+    show = progress(name, steps)
+    last = time.monotonic()
 
     def note(number: int, frame: Any) -> None:
         received.append(number)

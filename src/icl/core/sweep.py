@@ -90,14 +90,16 @@ class Sweep:
         known = (_names(self.configs[0]) | _names(self.test)) - {"seed"}
         for name, value in values.items():
             if name not in known:
-                model, names = self.model.name, ", ".join(sorted(known))
+                model = self.model.name
+                names = ", ".join(sorted(known))
                 raise ConstantError(
                     f"constant {name} = {value!r}: {model} has no such constant; it has {names}"
                 )
             if self.varied(name):
                 raise self.varies(name, value)
         configs = tuple(_replaced(config, values) for config in self.configs)
-        snapshots, last = self.snapshots, self.snapshots[-1]
+        snapshots = self.snapshots
+        last = self.snapshots[-1]
         if "steps" in values and last > 0:
             snapshots = tuple(sorted({round(step * values["steps"] / last) for step in snapshots}))
         return dataclasses.replace(
@@ -138,7 +140,8 @@ def reductions(ours: Sweep, papers: Sweep) -> list[tuple[str, str, str]]:
     """Return what differs between a sweep's trainings and tests at two scales: name, value here,
     value in the paper.
     """
-    here, there = _amounts(ours), _amounts(papers)
+    here = _amounts(ours)
+    there = _amounts(papers)
     return [(name, here[name], there[name]) for name in here if here[name] != there[name]]
 
 

@@ -56,11 +56,13 @@ CURVES = {
 }
 MEASURED = RUNS | CURVES
 EMPTY: dict[str, Any] = {"str": "", "int64": 1, "Int64": pd.NA, "float64": float("nan")}
-MOST_CELLS, MOST_BYTES = 20_000_000, 1 << 29
+MOST_CELLS = 20_000_000
+MOST_BYTES = 1 << 29
 """The largest table that is read, as its file states it and as its texts decode: figures have a
 thousandth of it.
 """
-POINT, SINGLE = "point", "single"
+POINT = "point"
+SINGLE = "single"
 """Statistics of measured rows: points that no curve summarises, and the finished curve of one
 run.
 """
@@ -332,5 +334,6 @@ def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         if stored is None:
             raise TableError(f"{path}: {FOREIGN}")
         # Pandas metadata in an untrusted file could ask for any index, name and type.
-        frame, about = arrow.to_pandas(ignore_metadata=True), json.loads(stored)
+        frame = arrow.to_pandas(ignore_metadata=True)
+        about = json.loads(stored)
         return frame, intact(path, about, _parts(frame), TableError)

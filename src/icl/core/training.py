@@ -46,7 +46,8 @@ def train(
 
     Raises ValueError for steps of a model without an optimiser.
     """
-    model, last = sweep.model, sweep.snapshots[-1]
+    model = sweep.model
+    last = sweep.snapshots[-1]
     if model.optimiser is None and last > 0:
         raise ValueError(
             f"sweep {sweep.name}: {model.name} is not trained, so its only snapshot is 0"

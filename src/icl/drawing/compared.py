@@ -144,8 +144,10 @@ def _prepare(axes: Axes, cell: Sequence[Drawn]) -> None:
 
     There are no letters, because the figure's panels may have some.
     """
-    one, several = cell[0], len(cell) > 1
-    like, label = one.axes, one.style.series if one.style.label.startswith("_") else one.style.label
+    one = cell[0]
+    several = len(cell) > 1
+    like = one.axes
+    label = one.style.series if one.style.label.startswith("_") else one.style.label
     axes.set(xscale=like.get_xscale(), yscale="log" if like.get_yscale() == "log" else "linear")
     every = slice(None, None, 1 + (len(like.get_xticks()) > 5))
     axes.set_xticks(

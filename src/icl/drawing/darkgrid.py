@@ -11,14 +11,12 @@ from typing import Any
 
 from icl.core.lazy import Axes
 
-BLUE, ORANGE, GREEN, RED, PINK, TAN = (
-    "#0173b2",
-    "#de8f05",
-    "#029e73",
-    "#d55e00",
-    "#cc78bc",
-    "#ca9161",
-)
+BLUE = "#0173b2"
+ORANGE = "#de8f05"
+GREEN = "#029e73"
+RED = "#d55e00"
+PINK = "#cc78bc"
+TAN = "#ca9161"
 
 
 @cache

@@ -132,7 +132,8 @@ def name_curves(axes: Axes, labels: Mapping[str, str] | None = None) -> None:
     named = [line for line in lines if labels is None or line.get_gid() in labels]
     points = [line.get_transform().transform(np.asarray(line.get_xydata())[-1]) for line in named]
     ends = axes.transAxes.inverted().transform(np.reshape(points, (-1, 2)))[:, 1]
-    gap, order = 1.4 * FONT / (axes.bbox.height * 72 / DPI), np.argsort(ends, kind="stable")
+    gap = 1.4 * FONT / (axes.bbox.height * 72 / DPI)
+    order = np.argsort(ends, kind="stable")
     heights = ends[order]
     for _ in range(
         200

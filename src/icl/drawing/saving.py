@@ -9,7 +9,8 @@ from icl.core.files import write_aside
 from icl.core.lazy import Picture
 from icl.drawing.plotting import defaults
 
-FONT, LETTERS = 6.5, 19
+FONT = 6.5
+LETTERS = 19
 """Of the strip: points, and letters in an inch of width."""
 
 

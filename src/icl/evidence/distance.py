@@ -78,7 +78,8 @@ def _panel(pairs: pd.DataFrame) -> tuple[float, float, float]:
 
 def _order(pairs: pd.DataFrame, least: float) -> float:
     """Return the share of discordant pairs (our ties count half) times the median published gap."""
-    discordant, gaps = [], []
+    discordant = []
+    gaps = []
     for _, group in pairs.groupby("x"):
         values = list(zip(group["ours"], group["published"], strict=True))
         for (ours, published), (our_other, other) in combinations(values, 2):

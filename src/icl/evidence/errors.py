@@ -34,11 +34,9 @@ def mean_curve(
 
     values : (xs, runs); groups : (xs, groups); x : (xs,)
     """
-    x, values, groups = (
-        np.asarray(labels.pop("x")),
-        np.asarray(values, dtype=float),
-        np.asarray(groups, dtype=float),
-    )
+    x = np.asarray(labels.pop("x"))
+    values = np.asarray(values, dtype=float)
+    groups = np.asarray(groups, dtype=float)
     yield rows(observable, seeds, values, x=x[:, None], **labels)
     mean, low, high = np.array([mean_interval(of_x) for of_x in values]).T
     band = BAND * groups.std(axis=-1)
@@ -57,7 +55,8 @@ def drawn_curve(
     """Rows of all runs, and of the run at `index` as the drawn curve; values : (xs, runs), x :
     (xs,).
     """
-    values, x = np.asarray(values), np.asarray(labels.pop("x"))
+    values = np.asarray(values)
+    x = np.asarray(labels.pop("x"))
     yield rows(observable, seeds, values, x=x[:, None], **labels)
     yield rows(observable, seeds[index], values[:, index], x=x, statistic=SINGLE, **labels)
 
@@ -76,9 +75,13 @@ def drawn_error(
     wrong : whether an answer is wrong, or how often, (xs, runs, prompts); drawn : the same for the
     drawn run on more prompts, (xs, 1, prompts); evaluations : its errors, (xs, evaluations)
     """
-    x, prompts, value = np.asarray(labels.pop("x")), drawn.shape[-1], drawn.mean(axis=-1)[:, 0]
-    errors, counts = wrong.mean(axis=-1), np.full(len(seeds), wrong.shape[-1])
-    errors[:, index], counts[index] = value, prompts
+    x = np.asarray(labels.pop("x"))
+    prompts = drawn.shape[-1]
+    value = drawn.mean(axis=-1)[:, 0]
+    errors = wrong.mean(axis=-1)
+    counts = np.full(len(seeds), wrong.shape[-1])
+    errors[:, index] = value
+    counts[index] = prompts
     band = BAND * evaluations.std(axis=-1)
     yield rows(ERROR, seeds, errors, x=x[:, None], count=counts, **labels)
     yield rows(

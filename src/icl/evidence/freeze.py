@@ -48,9 +48,11 @@ def write(codes: Mapping[str, str], day: str = "") -> int:
 
     codes : figure -> digest of the code that measures it
     """
-    day, claims = day or date.today().isoformat(), {}
+    day = day or date.today().isoformat()
+    claims = {}
     for claim in ledger.all_claims().values():
-        now, was = digests(claim), frozen().get(claim.id)
+        now = digests(claim)
+        was = frozen().get(claim.id)
         kept = was["date"] if was and now["bounds"] == was["bounds"] else day
         claims[claim.id] = {"date": kept, **now, "code": codes[claim.figure]}
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(one)}" for name, one in claims.items())
@@ -78,7 +80,8 @@ def changed(claim: Claim) -> list[str]:
     """Return the parts of a frozen claim that differ now: bounds with conditions, texts (kind,
     tested, premise).
     """
-    was, now = frozen().get(claim.id), digests(claim)
+    was = frozen().get(claim.id)
+    now = digests(claim)
     return [part for part in PARTS if was and was[part] != now[part]]
 
 

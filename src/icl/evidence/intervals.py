@@ -50,7 +50,8 @@ def summarise(
 
 def _summary(group: pd.DataFrame, median: bool) -> dict[str, Any]:
     """Return a curve's value at one coordinate with its statistic, count, band and interval."""
-    values, count = group["value"].to_numpy(), len(group)
+    values = group["value"].to_numpy()
+    count = len(group)
     if count == 1:
         is_exact = bool(group["seed"].isna().all())
         ends = dict.fromkeys(

@@ -12,12 +12,10 @@ from icl.evidence import significance
 from icl.evidence.ledger import Bound, Claim
 from icl.evidence.significance import EXACT, SIGNIFICANT
 
-SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED = (
-    "supported",
-    "contradicted",
-    "inconclusive",
-    "not tested",
-)
+SUPPORTED = "supported"
+CONTRADICTED = "contradicted"
+INCONCLUSIVE = "inconclusive"
+NOT_TESTED = "not tested"
 OUTCOMES = (SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED)
 LEAST_SEEDS = 5
 """With fewer random runs a claim is inconclusive."""
@@ -163,7 +161,8 @@ def _number(value: float | None, missing: float) -> float:
 
 def _bound(data: Mapping[str, Any]) -> Bound:
     """Return the bound in the plain data of a part or a condition."""
-    statistic, equals = data.get("statistic", "mean"), data["equals"]
+    statistic = data.get("statistic", "mean")
+    equals = data["equals"]
     least, most = _number(data["at_least"], -math.inf), _number(data["at_most"], math.inf)
     return Bound(
         observable=data["observable"],
@@ -225,7 +224,8 @@ def within(conditions: Sequence[Bound], table: Table) -> tuple[Table, tuple[Cond
 
 def _part(bound: Bound, table: Table) -> Part:
     found = table.fact(bound.observable)
-    values, is_exact = np.array(list(found.values())), None in found
+    values = np.array(list(found.values()))
+    is_exact = None in found
     if bound.statistic == EXACT:
         value = float(values[0]) if is_exact else math.nan
         inside = bound.at_least <= value <= bound.at_most

@@ -133,8 +133,10 @@ def pairs(table: Table, reference: pd.DataFrame, floor: float = FLOOR) -> pd.Dat
     parts = []
     for panel, published in reference.groupby("panel", sort=False):
         about = published.iloc[0]
-        is_scatter, is_log = about["scale"] == "scatter", about["scale"] == "log"
-        ours, keys = _panel(table, str(panel), about["observable"], is_scatter), ["series", "x"]
+        is_scatter = about["scale"] == "scatter"
+        is_log = about["scale"] == "log"
+        ours = _panel(table, str(panel), about["observable"], is_scatter)
+        keys = ["series", "x"]
         if is_scatter:
             medians, theirs = (
                 frame.groupby(["series", by]) for frame, by in ((ours, "colour"), (published, "c"))

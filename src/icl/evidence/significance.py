@@ -29,7 +29,8 @@ def mean_interval(values: np.ndarray) -> Interval:
     """Return the mean and its 95 % Student interval, for (runs,) values; NaN bounds for one run."""
     from scipy import special
 
-    n, mean = len(values), float(np.mean(values))
+    n = len(values)
+    mean = float(np.mean(values))
     if n < 2:
         return mean, math.nan, math.nan
     half = float(special.stdtrit(n - 1, (1 + LEVEL) / 2) * np.std(values, ddof=1) / np.sqrt(n))
@@ -43,7 +44,8 @@ def median_interval(values: np.ndarray) -> Interval:
     """
     from scipy import stats
 
-    ordered, n = np.sort(values), len(values)
+    ordered = np.sort(values)
+    n = len(values)
     k = int(stats.binom.ppf(SIGNIFICANT, n, 0.5))
     median = float(np.median(values))
     # Sorting puts a NaN last, where the interval may not use it.

@@ -19,7 +19,9 @@ def run(plan: "Plan", name: str) -> None:
 
     The note on scale and constants is in their metadata and, in brief, in the strip below.
     """
-    source, figure, note = Path(plan.table_file(name)), plan.figure(name), plan.note(name)
+    source = Path(plan.table_file(name))
+    figure = plan.figure(name)
+    note = plan.note(name)
     made, _ = table.read(source, name, plan.scale, plan.measurement_fingerprint(name))
     pictures = [Path(path) for path in plan.pictures(name)]
     for path in pictures:

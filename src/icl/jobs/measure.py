@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def run(plan: "Plan", name: str) -> None:
     """Measure the weights of a figure's sweeps and write its table; see `measured`."""
-    weights, sweeps = [Path(path) for path in plan.run_files(name)], plan.sweeps(name)
+    weights = [Path(path) for path in plan.run_files(name)]
+    sweeps = plan.sweeps(name)
     trained = runs.load_all(sweeps, weights)
     diverged = [line for of_sweep in trained.values() for line in runs.diverged(of_sweep)]
     print("\n".join(diverged), end="\n" if diverged else "")

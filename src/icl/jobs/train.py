@@ -31,7 +31,8 @@ def train(
     if runs.is_current(finished, fingerprint):
         print(f"{sweep.name} {weights.stem}: was finished before", flush=True)
     else:
-        device, last = device or provenance.device(), sweep.snapshots[-1]
+        device = device or provenance.device()
+        last = sweep.snapshots[-1]
         start = state.load_state(saved, fingerprint) or training.start(sweep, device)
         print(f"{sweep.name} {weights.stem}: from step {start.step} to {last}", flush=True)
         after_step = state.watched(

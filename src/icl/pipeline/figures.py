@@ -46,7 +46,8 @@ def with_seeds(sweep: Sweep, seeds: Sequence[int]) -> Sweep:
 
 def measure(name: str, runs: Mapping[str, Runs], scale: str) -> Table:
     """Return the figure's table: see `icl.jobs.measure.measured`."""
-    size, medians = ledger.size(name, scale), ledger.target(name).medians
+    size = ledger.size(name, scale)
+    medians = ledger.target(name).medians
     return measured(registry.figure(name), runs, scale, size, ledger.declared(name), medians)
 
 
@@ -57,7 +58,8 @@ def judge(name: str, table: Table) -> list[judging.Verdict]:
 
 def note(name: str, scale: str, constants: Overrides, seeds: int = 0) -> Note:
     """Return the scale, its reductions against the paper scale, and the changed constants."""
-    ours, papers = sweeps(name, scale, constants, seeds=seeds), sweeps(name, "paper", constants)
+    ours = sweeps(name, scale, constants, seeds=seeds)
+    papers = sweeps(name, "paper", constants)
     reduced = dict.fromkeys(
         one for key, sweep in ours.items() for one in reductions(sweep, papers[key])
     )

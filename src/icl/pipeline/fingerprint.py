@@ -61,7 +61,8 @@ def _reached(*modules: str) -> set[str]:
     graph = _graph()
     if missing := set(modules) - graph.modules:
         raise KeyError(f"no module {', '.join(sorted(missing))}")
-    start, reached = set(modules), set[str]()
+    start = set(modules)
+    reached = set[str]()
     while new := start - reached:
         reached |= new.union(*(graph.find_upstream_modules(module) for module in new))
         # To import a module is to execute the packages above it.

@@ -41,7 +41,8 @@ def notes(folder: Path) -> list[str]:
     """Record the arithmetic in a folder of results; return a line if it was another, and one if
     the caller chose it.
     """
-    path, now = folder / "arithmetic.json", chosen() | {name: version(name) for name in LIBRARIES}
+    path = folder / "arithmetic.json"
+    now = chosen() | {name: version(name) for name in LIBRARIES}
     before = now
     if path.is_file():
         with suppress(ValueError):

@@ -156,7 +156,8 @@ class Plan(Paths):
 
     def published_files(self, name: str) -> list[str]:
         """Return the file of published numbers in a list, which is empty if there is none."""
-        file, root = published_curves.path(name), Path.cwd()
+        file = published_curves.path(name)
+        root = Path.cwd()
         return (
             [(file.relative_to(root) if file.is_relative_to(root) else file).as_posix()]
             if file

@@ -25,7 +25,9 @@ class Screen:
     """
 
     def __init__(self, logger: logging.Logger, runs: Callable[[], bool]) -> None:
-        self.runs, self.stopped, self.ended = runs, False, False
+        self.runs = runs
+        self.stopped = False
+        self.ended = False
         # With a plugin for messages there is no such handler, and nothing changes.
         for handler in [one for one in logger.handlers if one.name == "DefaultStreamHandler"]:
             handler.addFilter(self.shows)
@@ -38,7 +40,8 @@ class Screen:
 
     def shows(self, record: logging.LogRecord) -> bool:
         """Return whether Snakemake prints a message as it is; prints what is shown otherwise."""
-        text, event = str(record.msg), str(getattr(record, "event", ""))
+        text = str(record.msg)
+        event = str(getattr(record, "event", ""))
         self.stopped |= text.startswith(STOPPED)
         if self.ended or not self.runs():
             return not self.ended

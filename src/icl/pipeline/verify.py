@@ -58,7 +58,8 @@ def _table(plan: Plan, name: str) -> Iterator[str]:
 
 
 def _verdicts(plan: Plan, name: str) -> Iterator[str]:
-    path, source = plan.verdict_file(name), Path(plan.table_file(name))
+    path = plan.verdict_file(name)
+    source = Path(plan.table_file(name))
     _need(path)
     record = records.read(Path(path), "verdicts")
     lines = list(_made_from_table(plan, name, path, record, plan.judging_fingerprint(name)))
@@ -74,7 +75,8 @@ def _verdicts(plan: Plan, name: str) -> Iterator[str]:
 
 
 def _pictures(plan: Plan, name: str) -> Iterator[str]:
-    path, pictures = plan.record_file(name), plan.pictures(name)
+    path = plan.record_file(name)
+    pictures = plan.pictures(name)
     _need(path, *pictures)
     record = records.read(Path(path), "drawing")
     yield from _made_from_table(plan, name, path, record, plan.drawing_fingerprint(name))

@@ -179,7 +179,8 @@ def tally(cards: Sequence[Card], reduced: Collection[str] = ()) -> Tally:
     """
     found: dict[tuple[str, str], list[Sequence[Card]]] = defaultdict(list)
     for (kind, _), tests in by_statement(cards).items():
-        outcome, limits = worst(tests), qualities(tests, reduced)
+        outcome = worst(tests)
+        limits = qualities(tests, reduced)
         if outcome == CONTRADICTED and {"reduced", "fragile"} & {*limits}:
             outcome = APART
         for name in (outcome, *(limits if outcome == SUPPORTED else ())):

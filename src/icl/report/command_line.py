@@ -23,7 +23,8 @@ from icl.pipeline import run, verify
 from icl.pipeline.config import FIRST_SEED
 from icl.pipeline.plan import Plan, check_reach
 
-FAILED, MISUSED = 1, 2
+FAILED = 1
+MISUSED = 2
 app = typer.Typer(
     help=__doc__, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )
@@ -216,7 +217,8 @@ def whatif(
     name = ledger.figure_name(figure)
     plan = planned(scale, constants, variant, names=[name])
     picture, changes = compared(plan, name)
-    differ, said = compare.changed_verdicts(changes), notes(plan, name, changes)
+    differ = compare.changed_verdicts(changes)
+    said = notes(plan, name, changes)
     numbers = [
         {
             "claim": one.claim,
@@ -293,7 +295,8 @@ def review(figure: str) -> None:
     from icl.evidence import freeze
 
     name = ledger.figure_name(figure)
-    module, claims = registry.file(name), [claim.id for claim in ledger.claims(name)]
+    module = registry.file(name)
+    claims = [claim.id for claim in ledger.claims(name)]
     pytest = ["pytest", "-q", "tests/papers/test_contracts.py", "-k", name]
     steps = [pytest, ["ruff", "check", module], ["ruff", "format", "--check", module]]
     steps += [["pytest", "-q", *PAGES]]
@@ -395,7 +398,8 @@ def arithmetic(
     from icl.core import arithmetic, table
     from icl.report import gallery
 
-    ours, theirs = arithmetic.record(), None
+    ours = arithmetic.record()
+    theirs = None
     if against.endswith(".parquet"):
         theirs = table.read_plain(Path(against))[1].get("arithmetic")
     elif against.endswith(".json"):
@@ -426,7 +430,8 @@ def report(config: Config, against: str = "") -> None:
     from icl.report import compare, entries, page, results
 
     plan = Plan.of(config)
-    found, path = _verified(plan, plan.figures, complete=False), Path(plan.results, "report.html")
+    found = _verified(plan, plan.figures, complete=False)
+    path = Path(plan.results, "report.html")
     changes = (
         compare.changes(found.records, results.of_folder(Path(against), plan.folder))
         if against

@@ -12,13 +12,12 @@ from icl.evidence.judging import Part, Verdict
 from icl.evidence.ledger import Bound
 from icl.report.formatting import interval, number, table
 
-SAME, WITHIN, BEYOND, UNKNOWN = (
-    "the same",
-    "within the intervals",
-    "beyond the intervals",
-    "without an interval",
-)
-ADDED, REMOVED = "only in these results", "only in the others"
+SAME = "the same"
+WITHIN = "within the intervals"
+BEYOND = "beyond the intervals"
+UNKNOWN = "without an interval"
+ADDED = "only in these results"
+REMOVED = "only in the others"
 KINDS = (SAME, WITHIN, BEYOND, UNKNOWN, ADDED, REMOVED)
 
 

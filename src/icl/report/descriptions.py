@@ -35,7 +35,8 @@ def claim(one: Claim) -> dict[str, Any]:
         ]
         for part in (one.bounds, one.conditions)
     )
-    paper, since = ledger.of_figure(one.figure).title, formatting.since_freeze(one)
+    paper = ledger.of_figure(one.figure).title
+    since = formatting.since_freeze(one)
     return one.model_dump() | {
         "bounds": bounds,
         "conditions": conditions,

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from icl.evidence.judging import Part
 
-WIDTH, EDGE = 300, 10
+WIDTH = 300
+EDGE = 10
 
 
 class Drawing(NamedTuple):
@@ -28,11 +29,9 @@ def drawing(part: Part) -> Drawing | None:
     """Return the drawing of a part; None without an estimate."""
     if not math.isfinite(part.estimate):
         return None
-    least, most, runs = (
-        part.bound.at_least,
-        part.bound.at_most,
-        [value for value in part.values if value is not None],
-    )
+    least = part.bound.at_least
+    most = part.bound.at_most
+    runs = [value for value in part.values if value is not None]
     ends = [end for end in (least, most) if math.isfinite(end)]
     others = [
         part.low,

@@ -113,10 +113,8 @@ def _cards(
 
     verdicts : as plain data, with their date if it is known
     """
-    judged, made = (
-        {line["claim"]: (Verdict.read(line), line.get("date", "")) for line in verdicts},
-        [],
-    )
+    judged = {line["claim"]: (Verdict.read(line), line.get("date", "")) for line in verdicts}
+    made = []
     for claim in ledger.claims(name):
         if claim.id in judged or (claim.scales and plan.scale not in claim.scales):
             verdict, day = judged.get(claim.id, (Verdict(claim.id, plan.scale, NOT_TESTED, ()), ""))
@@ -149,7 +147,9 @@ def from_disk(
     plan: Plan, records: Mapping[str, Record], changes: Iterable[Change] = ()
 ) -> list[Entry]:
     """Return the entries of verified results, with changes of claims against other results."""
-    made, changes, is_default = [], list(changes), plan.folder == plan.scale
+    made = []
+    changes = list(changes)
+    is_default = plan.folder == plan.scale
     second = gallery.second_samples() if is_default else {}
     other = gallery.by_other_arithmetic() if is_default else {}
     for name, record in records.items():
@@ -164,8 +164,10 @@ def from_gallery() -> list[Entry]:
     """Return the entries of all figures in the gallery, each at the scale that it shows."""
     lines = [line for line in gallery.read(gallery.VERDICTS) if gallery.is_first(line)]
     lines += gallery.read(gallery.FIGURES)
-    plans, made = dict[tuple[str, int], Plan](), []
-    second, other = gallery.second_samples(), gallery.by_other_arithmetic()
+    plans = dict[tuple[str, int], Plan]()
+    made = []
+    second = gallery.second_samples()
+    other = gallery.by_other_arithmetic()
     for name in Plan(SCALES[0]).figures:
         of_name = [line for line in lines if line["figure"] == name]
         if of_name:

@@ -29,7 +29,8 @@ from icl.report import costs
 from icl.report.results import Record
 
 FOLDER = Path("gallery")
-VERDICTS, FIGURES = FOLDER / "verdicts.jsonl", FOLDER / "figures.jsonl"
+VERDICTS = FOLDER / "verdicts.jsonl"
+FIGURES = FOLDER / "figures.jsonl"
 Line = dict[str, Any]
 Second = Mapping[tuple[str, str], Verdict]
 """(claim, scale) -> the verdict on other seeds."""
@@ -48,7 +49,8 @@ def read(path: Path) -> list[Line]:
 
 def write(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     """Write one of the two files, by figure, scale, seed and claim, without unknown figures."""
-    figures, claims = list(Plan(SCALES[0]).figures), list(ledger.all_claims())
+    figures = list(Plan(SCALES[0]).figures)
+    claims = list(ledger.all_claims())
 
     def place(line: Mapping[str, Any]) -> tuple[int, ...]:
         claim = claims.index(line["claim"]) if "claim" in line else 0
@@ -78,7 +80,8 @@ def is_first(line: Mapping[str, Any]) -> bool:
 
 def is_current(line: Mapping[str, Any]) -> bool:
     """Return whether a verdict is on the bounds, conditions and scales that the ledger has."""
-    claim, verdict = ledger.all_claims().get(line["claim"]), Verdict.read(line)
+    claim = ledger.all_claims().get(line["claim"])
+    verdict = Verdict.read(line)
     if claim is None or (claim.scales and verdict.scale not in claim.scales):
         return False
 
@@ -147,13 +150,15 @@ def expected_costs(plan: Plan, names: Iterable[str]) -> tuple[float, list[str]]:
     Trainings take as long per run as in the gallery, and all other jobs as long as there.
     """
     known = {(line["figure"], line["scale"]): line for line in read(FIGURES) if line["costs"]}
-    measured, unknown = list[Mapping[str, Sequence[float]]](), list[str]()
+    measured = list[Mapping[str, Sequence[float]]]()
+    unknown = list[str]()
     for name in names:
         size = ledger.size(name, plan.scale)
         if (name, size) not in known:
             unknown.append(name)
             continue
-        line, ours = known[name, size], plan.sweeps(name)
+        line = known[name, size]
+        ours = plan.sweeps(name)
         theirs = Plan(size, seeds=line.get("seeds") or 0).sweeps(name)
         more = {
             f"{costs.TRAINING}{key}": len(one.configs) / len(theirs[key].configs)
@@ -220,9 +225,12 @@ def mixtures(figures: Iterable[Line]) -> list[str]:
 
     figures : lines of figures.jsonl
     """
-    found, origins, known = [], dict[str, str](), cache(_is_in_history)
+    found = []
+    origins = dict[str, str]()
+    known = cache(_is_in_history)
     for line in figures:
-        about, name = line["about"], f"{line['figure']} ({line['scale']})"
+        about = line["about"]
+        name = f"{line['figure']} ({line['scale']})"
         if not about.get("clean") or not known(about["revision"]):
             found.append(f"{name}: was not made from a revision in the history, without changes")
         origin = {key: about.get(key) for key in ("revision", "python", "versions", "arithmetic")}

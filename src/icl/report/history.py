@@ -25,7 +25,8 @@ def text(claims: Mapping[str, Sequence[Event]]) -> str:
 
 def page() -> str:
     """Return the page of the gallery: withdrawn claims, and changed bounds or outcomes."""
-    why, gone = reasons(), history.withdrawn()
+    why = reasons()
+    gone = history.withdrawn()
     rows = [
         (name, _kind(events), history.bounds(events), _said(events), events[-1].date, why[name])
         for name, events in gone.items()
@@ -94,7 +95,8 @@ def sums() -> str:
     """Return how many claims were withdrawn or changed since the first freeze, and how their
     outcomes turned.
     """
-    gone, changed = history.withdrawn(), moved()
+    gone = history.withdrawn()
+    changed = moved()
     turned = Counter(
         f"{before} to {after}"
         for events in changed.values()

@@ -175,7 +175,8 @@ def texts(entries: Sequence[Entry]) -> dict[Path, str]:
     cards = [card for entry in entries for card in entry.cards]
     unjudged = ledger.all_claims().keys() - {card.claim.id for card in cards}
     counted = counts(cards, [entry.name for entry in entries if entry.is_reduced])
-    papers, readme = sections(entries), README.read_text(encoding="utf-8")
+    papers = sections(entries)
+    readme = README.read_text(encoding="utf-8")
     body = rendered("readme.md.j2", papers=papers, counts=counted, unjudged=sorted(unjudged))
     cpu, training = costs.total(entry.costs for entry in entries)
     theorems = [
@@ -223,7 +224,8 @@ def brief(says: str) -> str:
 
 def compact(path: Path) -> tuple[str, int, int]:
     """Return a small copy of a PNG, 48 colours, lossless WebP: address, width and height."""
-    few, out = few_colours(path, 48), io.BytesIO()
+    few = few_colours(path, 48)
+    out = io.BytesIO()
     few.convert("RGB").save(out, "WEBP", lossless=True, quality=100, method=4)
     return (
         f"data:image/webp;base64,{base64.b64encode(out.getvalue()).decode()}",

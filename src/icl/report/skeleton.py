@@ -171,8 +171,11 @@ def _files(
     like : a training with the model and constants to use; None adds an example model, or prompts
         without training
     """
-    path, files, ledger_file = folder / f"{name}.py", {}, folder / "claims.yaml"
-    taken, word = ledger.all_claims(), name.replace("_", "-").upper()
+    path = folder / f"{name}.py"
+    files = {}
+    ledger_file = folder / "claims.yaml"
+    taken = ledger.all_claims()
+    word = name.replace("_", "-").upper()
     claim = next(
         one for one in (word, *(f"{word}-{n}" for n in range(2, 1000))) if one not in taken
     )
@@ -195,7 +198,8 @@ def _files(
         about |= {"module": f"icl.papers.{folder.name}.{module}", "steps": STEPS if training else 0}
         files[folder / f"{module}.py"] = _code(f"{module}.py.j2", model=f"{folder.name}_{module}")
     elif not reused:
-        config, default = like.configs[0], type(like.configs[0])()
+        config = like.configs[0]
+        default = type(like.configs[0])()
         changed = {
             key: value for key, value in vars(config).items() if value != getattr(default, key)
         }

@@ -60,7 +60,8 @@ def compared(plan: Plan, name: str) -> tuple[Path, list[Change]]:
 
 
 def _drawn(plan: Plan, name: str) -> Picture:
-    path, fingerprint = Path(plan.table_file(name)), plan.measurement_fingerprint(name)
+    path = Path(plan.table_file(name))
+    fingerprint = plan.measurement_fingerprint(name)
     return plan.figure(name).draw(table.read(path, name, plan.scale, fingerprint)[0])
 
 
@@ -135,12 +136,10 @@ def side_by_side(pictures: Iterable[Path], path: Path) -> None:
     from PIL import Image
 
     parts = [Image.open(picture).convert("RGB") for picture in pictures]
-    row, left = (
-        Image.new(
-            "RGB", (sum(part.width for part in parts), max(part.height for part in parts)), "white"
-        ),
-        0,
+    row = Image.new(
+        "RGB", (sum(part.width for part in parts), max(part.height for part in parts)), "white"
     )
+    left = 0
     for part in parts:
         row.paste(part, (left, 0))
         left += part.width
