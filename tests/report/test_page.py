@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
 
 from icl import registry
-from icl.core import records
+from icl.core import plain_yaml, records
 from icl.core.records import RecordError
 from icl.evidence import ledger, sensitivity
 from icl.evidence.judging import OUTCOMES, Part, Verdict
@@ -463,6 +462,6 @@ def test_changed_and_reduced_constants_are_graded_so_and_those_to_move_can_be_se
     commands = set(re.findall(r"make whatif FIGURE=(\w+) SET='(.*?)'", whole))
     assert commands
     for name, text in commands:
-        assert Plan("smoke", constants=yaml.safe_load(html.unescape(text))).sweeps(
+        assert Plan("smoke", constants=plain_yaml.load(html.unescape(text), "SET")).sweeps(
             name
         ) != PLAN.sweeps(name)

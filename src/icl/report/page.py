@@ -223,8 +223,8 @@ def brief(says: str) -> str:
 
 
 def compact(path: Path) -> tuple[str, int, int]:
-    """Return a small copy of a PNG, 48 colours, lossless WebP: address, width and height."""
-    few = few_colours(path, 48)
+    """Return a small copy of a PNG, 36 colours, lossless WebP: address, width and height."""
+    few = few_colours(path, 36)
     out = io.BytesIO()
     few.convert("RGB").save(out, "WEBP", lossless=True, quality=100, method=4)
     return (
