@@ -179,13 +179,22 @@ def texts(entries: Sequence[Entry]) -> dict[Path, str]:
     readme = README.read_text(encoding="utf-8")
     body = rendered("readme.md.j2", papers=papers, counts=counted, unjudged=sorted(unjudged))
     cpu, training = costs.total(entry.costs for entry in entries)
+    proved = [tests for (kind, _), tests in by_statement(cards).items() if kind == "theorem"]
     theorems = [
         (tests[0].claim.tests, worst(tests), ", ".join(f"{c.claim.id}: {c.outcome}" for c in tests))
-        for (kind, _), tests in by_statement(cards).items()
-        if kind == "theorem"
+        for tests in proved
     ]
+    causes = {
+        card.claim.id: card.claim.cause for tests in proved for card in tests if card.claim.cause
+    }
     listed = rendered(
-        "gallery.md.j2", papers=papers, theorems=theorems, table=table, cpu=cpu, training=training
+        "gallery.md.j2",
+        papers=papers,
+        theorems=theorems,
+        causes=causes,
+        table=table,
+        cpu=cpu,
+        training=training,
     )
     return {
         README: SECTION.sub(lambda match: match[1] + body + match[2], readme),
