@@ -1,10 +1,11 @@
 """The constants behind a figure, and how a claim depends on those that its paper leaves open."""
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
 from icl import registry
-from icl.core.config import SCALES
+from icl.core.config import SCALES, canonical
 from icl.core.sweep import Sweep
 from icl.evidence import sensitivity
 from icl.evidence.sensitivity import Search
@@ -44,6 +45,12 @@ def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
                 if values(sweep, constant) != values(other, constant):
                     known["grade"] = grade
     return list(found.values())
+
+
+def first_with(named: Iterable[tuple[Plan, str]]) -> dict[str, str]:
+    """Return for each figure the first one with the same constants, which lists them."""
+    first = dict[str, str]()
+    return {name: first.setdefault(canonical(rows(plan, name)), name) for plan, name in named}
 
 
 def values(sweep: Sweep, constant: str) -> set[Any]:

@@ -139,6 +139,7 @@ def html(
         picture=compact,
         formula=lambda latex: Markup(formulas.mathml(latex)),
         constants=constants,
+        listed=constants.first_with((entry.plan, entry.name) for entry in entries),
         style=style,
         script=script,
         cards=cards,
