@@ -26,7 +26,10 @@ def full(scale: str) -> gpt2.Config:
 
 
 CONFIG = full("laptop")
-DIMENSION, POINTS, PROMPTS, LOOPED = 20, 41, 640, 4
+DIMENSION = 20
+POINTS = 41
+PROMPTS = 640
+LOOPED = 4
 Solve = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 """Examples and a query -> an answer."""
 
@@ -51,17 +54,13 @@ def transformers_step() -> Call:
             use_cache=False,
         )
     )
-    read_in, read_out = (
-        torch.nn.Linear(CONFIG.dimension, CONFIG.width),
-        torch.nn.Linear(CONFIG.width, 1),
-    )
+    read_in = torch.nn.Linear(CONFIG.dimension, CONFIG.width)
+    read_out = torch.nn.Linear(CONFIG.width, 1)
     adam = torch.optim.Adam(
         [w for part in (read_in, model, read_out) for w in part.parameters()], CONFIG.learning_rate
     )
-    tokens, labels = (
-        torch.randn(CONFIG.batch, count, CONFIG.dimension),
-        torch.randn(CONFIG.batch, CONFIG.points),
-    )
+    tokens = torch.randn(CONFIG.batch, count, CONFIG.dimension)
+    labels = torch.randn(CONFIG.batch, CONFIG.points)
 
     def whole() -> None:
         adam.zero_grad()

@@ -47,7 +47,8 @@ def by_scalars(kernel: str, layers: int, n: int, d: int) -> tuple[Call, Call]:
         kernel=kernel, labels="half_exp", layers=layers, context_length=n, dimension=d
     )
     drawn = cheng.prompts_of(config, "benchmark", 0, PROMPTS)
-    inputs, labels = torch.from_numpy(drawn.inputs), torch.from_numpy(drawn.labels)
+    inputs = torch.from_numpy(drawn.inputs)
+    labels = torch.from_numpy(drawn.labels)
     scalars = torch.from_numpy(np.stack(gauss_newton.start(kernel, layers, n, signed=False)))
 
     def reduced() -> tuple[Tensor, ...]:
@@ -64,24 +65,25 @@ def by_scalars(kernel: str, layers: int, n: int, d: int) -> tuple[Call, Call]:
 
 
 def tokens(k: int) -> Call:
-    p, v, source = prompts.imbalanced(k, 0.5), huang2024.basis(k, k + 4), np.random.default_rng(0)
+    p = prompts.imbalanced(k, 0.5)
+    v = huang2024.basis(k, k + 4)
+    source = np.random.default_rng(0)
     q = torch.zeros(k + 4, k + 4, dtype=torch.float64)
     return lambda: huang2024.token_loss_and_gradient(q, prompts.prompts(source, p, 20 * k, 300), v)
 
 
 def counts(k: int) -> Call:
-    p, source, q = (
-        prompts.imbalanced(k, 0.5),
-        np.random.default_rng(0),
-        torch.zeros(k, k, dtype=torch.float64),
-    )
+    p = prompts.imbalanced(k, 0.5)
+    source = np.random.default_rng(0)
+    q = torch.zeros(k, k, dtype=torch.float64)
     return lambda: huang2024.count_loss_and_gradient(
         q, torch.from_numpy(source.multinomial(20 * k, p, size=300).astype(float)), p
     )
 
 
 def population(k: int) -> Call:
-    q, law = torch.zeros(1, 2, 3, dtype=torch.float64), PromptLaw(k, 0.5, 20 * k)
+    q = torch.zeros(1, 2, 3, dtype=torch.float64)
+    law = PromptLaw(k, 0.5, 20 * k)
     return partial(population_gradient.loss_and_gradient, q, [law])
 
 

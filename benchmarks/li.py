@@ -27,7 +27,8 @@ from icl.papers.li2025.decoding import chain_of_thought, draw_test, wrong_answer
 from tests.oracles import li2024, li2025
 
 SGD = grid(one_layer.Config, seed=range(10), optimiser=("sgd",))
-STACKS, DECODERS = grid(stack.Config, seed=range(5)), grid(decoder.Config, seed=range(5))
+STACKS = grid(stack.Config, seed=range(5))
+DECODERS = grid(decoder.Config, seed=range(5))
 
 
 def literal_step(config: one_layer.Config, params: Params) -> Params:
@@ -48,7 +49,8 @@ def literal_step(config: one_layer.Config, params: Params) -> Params:
 
 def of_ten_seeds() -> tuple[Call, Call]:
     """Return a step of the one-layer model, seed by seed and as one tensor program."""
-    params, together = one_layer.init(SGD), step(one_layer, SGD)
+    params = one_layer.init(SGD)
+    together = step(one_layer, SGD)
 
     def apart() -> list[Params]:
         return [
@@ -84,7 +86,9 @@ def stack_gradients() -> Call:
 
 def chain_of_thought_sides(looped: int, queries: int) -> tuple[Call, Call]:
     """Return a greedy loop over some queries, and all of them at once."""
-    config, test, lengths = chains.Config(), chains.Evaluation(queries=queries), range(0, 101, 10)
+    config = chains.Config()
+    test = chains.Evaluation(queries=queries)
+    lengths = range(0, 101, 10)
     params = chains.init([config])
     # Weights as after training: attention on equal patterns at equal steps.
     params |= {name: 6.0 * params[name] for name in ("W_Q", "W_K")}

@@ -39,7 +39,8 @@ from tests.oracles import ahn2023, autoregressive, oswald2023, oswald2023mesa
 
 def ahn_literal() -> Call:
     drawn = ahn2023.draw_tokens(AHN, stream("benchmark", 0, "train"), AHN.prompts)
-    batch, params = {name: array[None] for name, array in tensors(drawn).items()}, ahn.init([AHN])
+    batch = {name: array[None] for name, array in tensors(drawn).items()}
+    params = ahn.init([AHN])
 
     def run() -> object:
         leaves = {name: w.clone().requires_grad_() for name, w in params.items()}
@@ -60,7 +61,8 @@ def oswald_configs(estimator: str) -> list[oswald.Config]:
 
 def oswald_literal() -> Call:
     configs = oswald_configs("fresh_prompts")
-    start, draws = oswald.init(configs), sampling(oswald, configs)
+    start = oswald.init(configs)
+    draws = sampling(oswald, configs)
 
     def run_all() -> None:
         batch = draws()
@@ -102,7 +104,8 @@ def mesa(layer: Callable[..., Tensor]) -> Call:
 def linear() -> tuple[Call, Call]:
     """Return linear attention's loss and derivatives, from literal tokens and by the package."""
     config = one_layer.Config(init_std=0.1)
-    weights, x = one_layer.init([config]), torch.from_numpy(one_layer.sample([config], 0)["x"])
+    weights = one_layer.init([config])
+    x = torch.from_numpy(one_layer.sample([config], 0)["x"])
 
     def literal() -> None:
         for part in x[0].split(CHUNK):

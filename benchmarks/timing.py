@@ -48,7 +48,8 @@ class Row:
         """Return the minimum over alternating rounds of each side's time per unit of work."""
         torch.set_num_threads(self.threads)
         clock = _cpu_seconds if self.threads == 1 else time.perf_counter
-        sides, began = self.sides(), time.perf_counter()
+        sides = self.sides()
+        began = time.perf_counter()
         times = [[_timed(side, 1, clock) for side in sides]]
         if self.rounds > 1:  # the first calls only filled caches
             times = [[_timed(side, 1, clock) for side in sides]]
@@ -100,12 +101,11 @@ def step(module: Any, configs: Sequence[Any], *, given: bool = False, update: bo
         alone
     """
     sweep = Sweep("benchmark", module.MODEL, tuple(configs), (0, 1), module.Evaluation())
-    params, optimiser, draws = (
-        module.init(sweep.configs),
-        module.optimiser(sweep.configs),
-        sampling(module, configs),
-    )
-    state, drawn = optimiser.init(params), draws() if given else {}
+    params = module.init(sweep.configs)
+    optimiser = module.optimiser(sweep.configs)
+    draws = sampling(module, configs)
+    state = optimiser.init(params)
+    drawn = draws() if given else {}
 
     def run() -> dict[str, torch.Tensor]:
         batch = drawn if given else draws()

@@ -16,7 +16,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-RECORD, LOG = Path(".venv/.made-from"), Path(".cache/environment.log")
+RECORD = Path(".venv/.made-from")
+LOG = Path(".cache/environment.log")
 LOCK, TORCH, CPU = (Path(f"requirements/{name}.txt") for name in ("lock", "torch", "torch-cpu"))
 PIP = (
     ".venv/bin/python",

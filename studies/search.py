@@ -26,7 +26,8 @@ from icl.evidence import distance, published_curves
 from icl.pipeline import figures
 from studies.space import Point, Space
 
-SEARCH_SEEDS, SETTLED_SEED = range(100, 102), 110
+SEARCH_SEEDS = range(100, 102)
+SETTLED_SEED = 110
 """Seeds of the search, and the first of the other stages; development used those below 100."""
 
 Row = dict[str, Any]

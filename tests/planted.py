@@ -152,7 +152,8 @@ def written(*keys: str) -> dict[str, dict[str, dict[str, Any]]]:
     keys : the papers to try, by default all; the violations of the others stay as they are in the
         list
     """
-    stored, known = json.loads(LIST.read_text(encoding="utf-8")), listed()
+    stored = json.loads(LIST.read_text(encoding="utf-8"))
+    known = listed()
     found = {claim: stored[claim] for claim in stored if claim in known} if keys else {}
     for key, claim, observable in (case for case in cases() if not keys or case[0] in keys):
         pair = [float(f"{part.estimate:.2g}") for part in estimates(key, claim, observable)]

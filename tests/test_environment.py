@@ -283,7 +283,8 @@ def test_the_cpu_build_of_torch_is_tried_first(
         assert all(one[:2] == ["--require-hashes", "--no-deps"] for one in found)
         return [word for one in found for word in one if not word.startswith("--")]
 
-    cpu, default = str(environment.CPU), str(environment.TORCH)
+    cpu = str(environment.CPU)
+    default = str(environment.TORCH)
     monkeypatch.setattr(sys, "platform", "linux")
     assert (tried("", ""), tried("", "index"), tried("cuda", "")) == (
         [cpu, default],

@@ -118,7 +118,8 @@ def test_a_writer_that_stops_between_any_two_calls_leaves_old_or_new(
     for other in (False, True):
         kinds[name].write(path, other)
         contents.append(path.read_bytes())
-    outcomes, leftovers = set(), set()
+    outcomes = set()
+    leftovers = set()
     dead = dead_process()
     for count in range(100):
         path.write_bytes(contents[0])
@@ -139,7 +140,8 @@ def test_a_writer_that_stops_between_any_two_calls_leaves_old_or_new(
 
 
 def test_only_half_written_files_of_ended_processes_are_removed(tmp_path: Path) -> None:
-    whole, dead = tmp_path / "a.json", f"{dead_process()}-0123abcd"
+    whole = tmp_path / "a.json"
+    dead = f"{dead_process()}-0123abcd"
     kept = [f".a.{dead}.parquet", f".b.{dead}.json", ".a.json", "a.state.json"]
     for name in (*kept, f".a.{dead}.json"):
         (tmp_path / name).write_text("not ours")
@@ -160,7 +162,8 @@ def test_only_half_written_files_of_ended_processes_are_removed(tmp_path: Path) 
 def test_only_times_in_the_future_are_reset(tmp_path: Path) -> None:
     """As after a clock was set back; the content stays."""
     now = time.time()
-    past, future = tmp_path / "runs/past", tmp_path / "runs/future"
+    past = tmp_path / "runs/past"
+    future = tmp_path / "runs/future"
     for path, moment in ((past, now - 1000), (future, now + 1000)):
         write_json(path, path.name)
         os.utime(path, (moment, moment))
@@ -177,7 +180,8 @@ def test_only_times_in_the_future_are_reset(tmp_path: Path) -> None:
 def damages(whole: bytes, count: int) -> Iterator[bytes]:
     """Yield other bytes at `count` places, early ends, and the zeros that a power cut leaves."""
     source = np.random.default_rng(0)
-    size, edge = len(whole), min(count // 4, len(whole))
+    size = len(whole)
+    edge = min(count // 4, len(whole))
     anywhere = source.integers(0, size, count // 2)
     for place in (*range(edge), *range(size - edge, size), *anywhere):
         data = bytearray(whole)
@@ -232,7 +236,8 @@ def test_a_full_disk_is_named_and_no_complete_file_is_lost(
     writers = {name: kind.write for name, kind in kinds.items()} | {"figure0.png": picture}
     with mounted(tmp_path / "disk", "size=256k") as disk:
         for (name, write), earlier in itertools.product(writers.items(), (b"", b"complete")):
-            path, rest = disk / "smoke" / name, disk / "rest"
+            path = disk / "smoke" / name
+            rest = disk / "rest"
             path.parent.mkdir(exist_ok=True)
             for pages in range(100):
                 if earlier:

@@ -57,7 +57,8 @@ def test_a_resumed_training_has_the_same_values(sweep: Sweep, tmp_path: Path) ->
 def test_every_bit_of_the_state_counts_and_cpu_time_adds_up(
     small_sweep: Maker, tmp_path: Path
 ) -> None:
-    path, spent = tmp_path / "state.safetensors", []
+    path = tmp_path / "state.safetensors"
+    spent = []
     for step in (2, 4):
         train_until(small_sweep(), step, path)
         spent.append(runs.metadata(path)["cpu_seconds"])
@@ -110,7 +111,8 @@ class Training:
 
     def finish(self) -> float:
         """Run the job to its end; returns the seconds."""
-        began, process = time.monotonic(), self.start()
+        began = time.monotonic()
+        process = self.start()
         process.join(300)
         assert process.exitcode == 0, (self.folder / "log").read_text()
         return time.monotonic() - began
@@ -153,10 +155,8 @@ def test_a_job_that_gets_a_signal_at_a_random_moment_ends_as_an_uninterrupted_on
     )
     unbroken = Training(tmp_path / "unbroken")
     unbroken.finish()
-    seconds, expected = (
-        Training(tmp_path / "again").finish(),
-        runs.load(unbroken.weights, unbroken.sweep),
-    )
+    seconds = Training(tmp_path / "again").finish()
+    expected = runs.load(unbroken.weights, unbroken.sweep)
     left: Counter[str] = Counter()
     for trial, share in enumerate(np.random.default_rng(0).uniform(0, 1.1, 24)):
         broken = Training(tmp_path / str(trial))

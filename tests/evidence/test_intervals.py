@@ -80,7 +80,8 @@ def test_facts_points_and_finished_curves_are_not_summarised() -> None:
 
 
 def test_one_run_has_no_interval_and_a_computed_value_one_without_width() -> None:
-    random, computed = curve(measured([2.0], count=50)), curve(exact(measured([2.0])))
+    random = curve(measured([2.0], count=50))
+    computed = curve(exact(measured([2.0])))
     assert (random.statistic, random.count, random.value) == ("single", 50, 2.0)
     assert np.isnan([getattr(random, end) for end in ENDS]).all()
     assert computed.statistic == "exact" and [getattr(computed, end) for end in ENDS] == [2.0] * 4
@@ -114,7 +115,8 @@ def test_a_mean_error_has_a_band_over_groups_of_prompts_and_an_interval_over_run
 
 def test_a_drawn_error_is_that_of_one_run_on_more_prompts_with_a_band_of_evaluations() -> None:
     source = np.random.default_rng(0)
-    wrong, drawn = source.random((2, 3, 4)) < 0.4, source.random((2, 1, 8)) < 0.4
+    wrong = source.random((2, 3, 4)) < 0.4
+    drawn = source.random((2, 1, 8)) < 0.4
     late = source.random((2, 4))
     parts = errors.drawn_error([5, 6, 7], 1, wrong, drawn, late, panel="main", series="s", x=[2, 4])
     made = table(*parts, errors.drawn_run([5, 6, 7], 1))

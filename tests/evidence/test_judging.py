@@ -209,7 +209,8 @@ def test_one_failure_of_many_needs_stronger_evidence() -> None:
     names = [f"y{index}" for index in range(20)]
     made = table(computed=0.0, **{name: ABOUT + (0.065 if name == "y0" else -5) for name in names})
     bounds = [*(at_most(0.0, name) for name in names), at_most(0.0, statistic="exact")]
-    first, whole = judge("A", bounds[:1], made), judge("A", bounds, made)
+    first = judge("A", bounds[:1], made)
+    whole = judge("A", bounds, made)
     assert 0.005 < first.p_against == whole.parts[0].p_against < 0.025
     assert whole.p_against == pytest.approx(20 * first.p_against)
     assert (first.outcome, whole.parts[0].outcome, whole.outcome) == (

@@ -141,7 +141,8 @@ def test_other_blocks_have_no_gradient_in_the_mean_over_rotations(law: str) -> N
         part.any() for part in (key_query[:3], key_query[:, :3], value[3:], value[:, :3])
     )
     for of_block, rows in zip(zip(*slopes, strict=True), (slice(6, 9), slice(0, 3)), strict=True):
-        mean, single = torch.stack(of_block).mean(dim=0), of_block[0].clone()
+        mean = torch.stack(of_block).mean(dim=0)
+        single = of_block[0].clone()
         assert mean[rows, 3:6].abs().max() > 1e-4
         mean[rows, 3:6] = single[rows, 3:6] = 0
         assert mean.abs().max() < 1e-15 and single.abs().max() > 1e-6
@@ -209,7 +210,8 @@ def test_sampled_training_is_literal_training(law: str, monkeypatch: pytest.Monk
         sweep(config(law, gradient_estimator=estimator, samples=10), steps=20, every=20)
         for estimator in ("sample_all_blocks", "sample_blocks")
     )
-    fast, two = train(all_blocks), train(two_blocks)
+    fast = train(all_blocks)
+    two = train(two_blocks)
     literal_layer = model.Estimator(model.all_blocks, oracle.of_all_blocks)
     monkeypatch.setitem(model.ESTIMATORS, "sample_all_blocks", literal_layer)
     literal = train(all_blocks)
@@ -228,7 +230,8 @@ def test_a_diverging_run_changes_no_other_and_only_samples_depend_on_the_seed(
         )
         for own in ({}, {"learning_rate": 50.0}, {"seed": 1})
     )
-    together, alone = train(sweep(good, bad, other, steps=30)), train(sweep(good, steps=30))
+    together = train(sweep(good, bad, other, steps=30))
+    alone = train(sweep(good, steps=30))
     for name, w in alone.weights.items():
         assert torch.equal(together.weights[name][0], w[0])
         assert torch.equal(together.weights[name][2], w[0]) == estimator.startswith("population")

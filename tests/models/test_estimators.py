@@ -19,7 +19,8 @@ def separated(
     """Prompts of two clouds of either label, and queries inside the clouds."""
     rng = np.random.default_rng(seed)
     labels = np.tile(np.where(np.arange(count) % 2 == 0, 1.0, -1.0), (8, 1))
-    inputs, queries = rng.normal(size=(8, count, dimension)), rng.normal(size=(8, dimension))
+    inputs = rng.normal(size=(8, count, dimension))
+    queries = rng.normal(size=(8, dimension))
     inputs[..., 0] += 3 * labels
     queries[:, 0] += 3 * labels[:, :8].diagonal()
     return inputs, labels, queries
@@ -29,7 +30,8 @@ def separated(
 @pytest.mark.parametrize("count", [1, 2, 6, 20])
 def test_classifiers_answer_as_scikit_learn_does(name: str, count: int) -> None:
     rng = np.random.default_rng(count)
-    inputs, queries = rng.standard_normal((120, count, 12)), rng.standard_normal((120, 12))
+    inputs = rng.standard_normal((120, count, 12))
+    queries = rng.standard_normal((120, 12))
     # Half of the prompts are separable, half are not; some have only one class.
     noise = np.repeat([0.0, 1.0], 60)[:, None] * rng.standard_normal((120, count))
     labels = np.where(inputs[..., 0] + noise > 0, 1.0, -1.0)

@@ -28,7 +28,8 @@ def steps(
             name: torch.from_numpy(rng.normal(size=shape))[runs] for name, shape in SHAPES.items()
         }
         if backwards and step == 3:
-            params, state = dict(reversed(params.items())), dict(reversed(state.items()))
+            params = dict(reversed(params.items()))
+            state = dict(reversed(state.items()))
         params, state = optimiser.update(params, gradients, state, step)
     return params
 
@@ -74,6 +75,8 @@ def test_names_may_come_in_another_order() -> None:
 
 
 def test_runs_do_not_mix() -> None:
-    together, first, second = steps(rate=[0.1, 0.2]), steps(slice(1)), steps(slice(1, 2), rate=0.2)
+    together = steps(rate=[0.1, 0.2])
+    first = steps(slice(1))
+    second = steps(slice(1, 2), rate=0.2)
     for name, w in together.items():
         assert_close(w, torch.cat([first[name], second[name]]), rtol=1e-12, atol=1e-12)

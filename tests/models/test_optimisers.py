@@ -61,7 +61,8 @@ def test_steps_are_those_of_torch(kind: str) -> None:
 @pytest.mark.parametrize("norm", [1.0, 1e9])
 def test_packed_weights_take_the_same_steps(norm: float) -> None:
     inner = clipped_together(adam([0.1, 0.2, 0.3], lambda step: 1 / (step + 1)), norm)
-    apart, together = steps(inner), steps(packed(inner))
+    apart = steps(inner)
+    together = steps(packed(inner))
     assert sorted(apart) == sorted(together)
     for name, w in apart.items():
         # Norms are sums in another order.

@@ -10,7 +10,11 @@ from icl.models.optimisers import Params
 from tests.oracles.transformer import causal, predict_all, predict_last
 from tests.rounding import chained, rounding
 
-RUNS, PROMPTS, TOKENS, INPUTS, HEADS = 3, 4, 9, 12, 2
+RUNS = 3
+PROMPTS = 4
+TOKENS = 9
+INPUTS = 12
+HEADS = 2
 
 
 def weights(layers: int = 3, dtype: torch.dtype = torch.float64, std: float = 0.3) -> Params:

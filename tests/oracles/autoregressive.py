@@ -114,7 +114,8 @@ def loss_of_six(a: np.ndarray, b: np.ndarray, dimension: int, most: int) -> floa
     """
     phases = np.meshgrid(*[2 * np.pi * np.arange(4 * most) / (4 * most)] * dimension)
     w = np.exp(1j * np.stack(phases, axis=-1).reshape(-1, dimension))
-    k, p = np.kron(a.reshape(2, 2), np.eye(dimension)), np.kron(b[None], np.eye(dimension))
+    k = np.kron(a.reshape(2, 2), np.eye(dimension))
+    p = np.kron(b[None], np.eye(dimension))
     z = [np.hstack([w ** (i - 1), w ** (i - 2)]) for i in range(1, most + 1)]
     total = 0.0
     for last in range(2, most + 1):

@@ -36,7 +36,8 @@ def published_transformer(weights: Params, inputs: Tensor, labels: Tensor, kerne
     weights : key B, query C and covariate A, (L, H, d, d), rate r, (L, H); labels : the query's
         label is hidden here
     """
-    n, d = labels.shape[1] - 1, inputs.shape[-1]
+    n = labels.shape[1] - 1
+    d = inputs.shape[-1]
     shown = labels * (torch.arange(n + 1) < n)
     tokens = torch.cat([inputs, shown[..., None]], dim=-1).mT
     for layer in range(len(weights["rate"])):

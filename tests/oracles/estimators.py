@@ -43,7 +43,8 @@ def functional_gradient_descent(kernel: Kernel, rates: Sequence[float]) -> Estim
     """f <- f + (r_l/n) sum_i (y_i - f(x_i)) k(x_i, .) from f = 0 (Cheng et al. 2024, section 3)."""
 
     def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
-        within, towards = kernel(inputs, inputs), kernel(inputs, query[..., None, :])[..., 0]
+        within = kernel(inputs, inputs)
+        towards = kernel(inputs, query[..., None, :])[..., 0]
         residuals = labels
         answer = np.zeros(query.shape[:-1])
         for rate in rates:
@@ -61,7 +62,8 @@ def gaussian_process(kernel: Kernel, jitter: float = 0.0) -> Estimator:
     """k(x, X) (K + jitter I)^-1 y: Bayes-optimal for labels y ~ N(0, K)."""
 
     def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
-        within, towards = kernel(inputs, inputs), kernel(inputs, query[..., None, :])[..., 0]
+        within = kernel(inputs, inputs)
+        towards = kernel(inputs, query[..., None, :])[..., 0]
         matrix = within + jitter * np.eye(inputs.shape[-2])
         return np.einsum(
             "...n,...n->...", towards, np.linalg.solve(matrix, labels[..., None])[..., 0]

@@ -33,7 +33,9 @@ def tokens(batch: Prompts, v: np.ndarray) -> np.ndarray:
 
 def prediction(q: Tensor, prompt: Tensor) -> Tensor:
     """y_hat = sum_i y_i softmax_i(x_i' Q x_query) over the first N columns of E: (M,)."""
-    x, y, query = prompt[:, :-1, :-1], prompt[:, -1, :-1], prompt[:, :-1, -1]
+    x = prompt[:, :-1, :-1]
+    y = prompt[:, -1, :-1]
+    query = prompt[:, :-1, -1]
     scores = ((query @ q.mT)[:, None] @ x)[:, 0]
     return (torch.softmax(scores, dim=-1) * y).sum(dim=-1)
 
@@ -87,7 +89,8 @@ def enumerated(q: np.ndarray, p: np.ndarray, context_length: int) -> tuple[np.nd
         for row in counts.tolist()
     ]
     chance = np.array(ways) * np.prod(p**counts, axis=1)
-    errors, descent = np.zeros(number), np.zeros((number, number))
+    errors = np.zeros(number)
+    descent = np.zeros((number, number))
     for k in range(number):
         unnormalised = counts * np.exp(q[:, k])
         attention = unnormalised / unnormalised.sum(axis=1, keepdims=True)

@@ -31,7 +31,8 @@ def one_layer_logit(
 
     attended : sum over the contexts only, or over all columns
     """
-    context, query = prompt if attended == QUERY_TOO else prompt[:, :-1], prompt[:, -1]
+    context = prompt if attended == QUERY_TOO else prompt[:, :-1]
+    query = prompt[:, -1]
     scores = torch.einsum("bld,bd->bl", context @ params["W_K"].mT, query @ params["W_Q"].mT)
     mixed = torch.einsum("bl,bld->bd", torch.softmax(scores, dim=-1), context @ params["W_V"].mT)
     hidden = torch.relu(mixed @ params["W_O"].mT)

@@ -15,7 +15,9 @@ def tokens(inputs: Tensor, labels: Tensor) -> Tensor:
 def layer(weights: dict[str, Tensor], e: Tensor) -> Tensor:
     """Every token after the layer, (B, N + 1, D); the last is the query."""
     examples = e[:, :-1]
-    queries, keys, values = e @ weights["W_Q"], examples @ weights["W_K"], examples @ weights["W_V"]
+    queries = e @ weights["W_Q"]
+    keys = examples @ weights["W_K"]
+    values = examples @ weights["W_V"]
     return e + (queries @ keys.mT) @ values @ weights["W_P"]
 
 

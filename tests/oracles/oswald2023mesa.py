@@ -19,7 +19,9 @@ def ridge_regressions(keys: Tensor, queries: Tensor, values: Tensor, ridge: Tens
     unit = torch.eye(keys.shape[-1], dtype=keys.dtype)
     outputs = []
     for t in range(1, keys.shape[-2] + 1):
-        k, v, q = keys[..., :t, :], values[..., :t, :], queries[..., t - 1, :, None]
+        k = keys[..., :t, :]
+        v = values[..., :t, :]
+        q = queries[..., t - 1, :, None]
         factor = torch.linalg.cholesky(k.mT @ k + ridge[..., None, None] * unit)
         outputs.append((v.mT @ (k @ torch.cholesky_solve(q, factor)))[..., 0])
     return torch.stack(outputs, dim=-2)

@@ -110,8 +110,10 @@ def test_a_change_of_meaning_makes_due_the_jobs_that_read_the_file_and_no_other(
     files = sorted(
         path for path in tree.rglob("*.*") if path.name != "claims.yaml" and (path in read) is own
     )
-    path, where = data.draw(st.sampled_from(files)), data.draw(st.integers(0, 10**6))
-    whole, before = path.read_bytes(), fingerprint_of(kind, figure)
+    path = data.draw(st.sampled_from(files))
+    where = data.draw(st.integers(0, 10**6))
+    whole = path.read_bytes()
+    before = fingerprint_of(kind, figure)
     try:
         path.write_bytes(edited(whole, changes, where) if path.suffix == ".py" else whole + b" ")
         assert (fingerprint_of(kind, figure) != before) is (
@@ -242,10 +244,8 @@ def claim(data: dict[str, Any]) -> dict[str, Any]:
 def test_an_edit_of_the_ledger_makes_due_what_depends_on_it(
     tree: Path, change: Callable[[dict[str, Any]], object], due: set[str]
 ) -> None:
-    path, before = (
-        tree / "icl/papers/li2024/claims.yaml",
-        {kind: fingerprint_of(kind, "figure9") for kind in KINDS},
-    )
+    path = tree / "icl/papers/li2024/claims.yaml"
+    before = {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
     whole = path.read_bytes()
     try:
         data = yaml.safe_load(whole)

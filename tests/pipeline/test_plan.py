@@ -105,17 +105,16 @@ def fingerprints(made: Plan, name: str) -> dict[str, Any]:
 def test_a_changed_config_makes_due_what_depends_on_it(
     changes: dict[str, Any], due: set[str]
 ) -> None:
-    before, after = fingerprints(PLAN, "figure9"), fingerprints(plan(**changes), "figure9")
+    before = fingerprints(PLAN, "figure9")
+    after = fingerprints(plan(**changes), "figure9")
     assert {key for key in before if before[key] != after[key]} == due
     assert not ("train" in due and set(before["train"]) & set(after["train"]))
 
 
 def test_changed_constants_and_seeds_have_their_own_folder_command_and_note() -> None:
-    named, unnamed, seeds = (
-        plan(constants=CHANGED, variant="few"),
-        plan(constants=CHANGED),
-        plan(first_seed=2000),
-    )
+    named = plan(constants=CHANGED, variant="few")
+    unnamed = plan(constants=CHANGED)
+    seeds = plan(first_seed=2000)
     both = plan(constants=CHANGED, variant="few", first_seed=2000)
     folders = [made.folder for made in (PLAN, named, seeds, both)]
     assert folders == ["smoke", "smoke@few", "smoke@from.2000", "smoke@few@from.2000"]
@@ -165,10 +164,8 @@ def test_a_number_of_seeds_keeps_settings_and_the_order_of_runs(scale: str) -> N
 
 def test_one_name_for_two_trainings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise one figure would read weights of another figure's constants."""
-    find, longer = (
-        registry.figure,
-        [dataclasses.replace(s, snapshots=(*s.snapshots, 10**6)) for s in SWEEPS],
-    )
+    find = registry.figure
+    longer = [dataclasses.replace(s, snapshots=(*s.snapshots, 10**6)) for s in SWEEPS]
     changed = dataclasses.replace(find("figure8"), sweeps=lambda scale: longer)
     monkeypatch.setattr(
         registry, "figure", lambda name: changed if name == "figure8" else find(name)
@@ -251,10 +248,8 @@ def test_a_target_plans_its_own_chain_only_and_trains_shared_sweeps_once(
     def chain(number: str) -> set[str]:
         return {number}.union(*(chain(other) for other in above[number]))
 
-    made, trained = (
-        Plan("smoke", 3),
-        [label for label in labels.values() if label.startswith("train")],
-    )
+    made = Plan("smoke", 3)
+    trained = [label for label in labels.values() if label.startswith("train")]
     assert len(trained) == len(set(trained)) > 0 and set(FIGURES) <= set(labels.values())
     for number, name in labels.items():
         if name in FIGURES:
@@ -309,11 +304,9 @@ def settings(name: str, with_options: bool = False) -> dict[str, Any]:
 
 def test_the_cluster_profile_sets_what_the_default_sets_and_its_options_name_rules() -> None:
     """It replaces profiles/default."""
-    default, slurm, full = (
-        settings("default"),
-        settings("slurm"),
-        settings("slurm", with_options=True),
-    )
+    default = settings("default")
+    slurm = settings("slurm")
+    full = settings("slurm", with_options=True)
     assert default.pop("cores") == 2 and default["nolock"] and default.items() <= slurm.items()
     # A group would request as many cores as it has jobs, and retries outside the profile multiply
     # in the plugin's job.

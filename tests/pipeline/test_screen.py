@@ -22,7 +22,8 @@ class Terminal(logging.Handler):
 @pytest.fixture
 def terminal() -> logging.Logger:
     """Return a logger with a terminal as Snakemake's."""
-    logger, handler = logging.Logger("snakemake"), Terminal()
+    logger = logging.Logger("snakemake")
+    handler = Terminal()
     handler.name = "DefaultStreamHandler"
     logger.addHandler(handler)
     return logger

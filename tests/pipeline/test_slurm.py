@@ -102,10 +102,8 @@ def test_figures_go_through_the_queue_and_equal_local_ones(
     done = workflow(*FIGURES, *SLURM, timeout=900)
     assert done.returncode == 0, done.stdout
     for name in FIGURES:
-        made, local = (
-            table.read(workflow.folder / f"results/smoke/tables/{name}.parquet")[0],
-            locally(name),
-        )
+        made = table.read(workflow.folder / f"results/smoke/tables/{name}.parquet")[0]
+        local = locally(name)
         assert made.runs.equals(local.runs) and made.curves.equals(local.curves)
         assert (workflow.folder / f"figures/smoke/{name}.png").stat().st_size > 1000
         assert f"results/smoke/verdicts/{name}.json" in done.stdout
@@ -183,7 +181,8 @@ weights.write_text("trained")
 
 def deaf_queue(cluster: Cluster, workflow: Workflow, times: int) -> dict[str, str]:
     """Return a PATH with a squeue that fails at first."""
-    counter, wrapper = workflow.folder / "squeue.calls", workflow.folder / "bin/squeue"
+    counter = workflow.folder / "squeue.calls"
+    wrapper = workflow.folder / "bin/squeue"
     wrapper.parent.mkdir()
     wrapper.write_text(
         f"#!/bin/sh\necho >> {counter}\n[ $(wc -l < {counter}) -gt {times} ] || exit 1\n"

@@ -241,7 +241,8 @@ def test_full_and_read_only_disks_are_named_and_the_rerun_continues(
 # failure prints.
 
 EDITED, PAPER = "oswald_gd_steps", "oswald2023"
-SEQUENCES, FAULTS_EACH = int(os.environ.get("ICL_FAULT_SEQUENCES", "1")), 4
+SEQUENCES = int(os.environ.get("ICL_FAULT_SEQUENCES", "1"))
+FAULTS_EACH = 4
 CHANGED = {"oswald_gd": {"half_width": 0.7}}
 NEGATED = """
 
@@ -354,7 +355,8 @@ def wrong_time(folder: Folder, source: random.Random) -> None:
 def kill(folder: Folder, source: random.Random) -> None:
     """Edit something, start, and kill the first job, or everything at a random moment."""
     edit(folder, source)
-    process, moment = folder.start(folder.command()), time.monotonic() + source.uniform(1, 20)
+    process = folder.start(folder.command())
+    moment = time.monotonic() + source.uniform(1, 20)
     only_a_job = source.random() < 0.5
     while process.poll() is None and (only_a_job or time.monotonic() < moment):
         time.sleep(0.05)
@@ -441,7 +443,8 @@ def test_no_sequence_of_faults_leaves_a_stale_verdict(
 
     The user deletes the named file and repeats the command.
     """
-    source, folder = random.Random(seed), Folder(tmp_path / "copy")
+    source = random.Random(seed)
+    folder = Folder(tmp_path / "copy")
     for name in ("results", "figures", ".snakemake"):
         shutil.copytree(finished.folder / name, folder.folder / name)
     for number in range(FAULTS_EACH):

@@ -84,7 +84,9 @@ def sized(browser: Any, width: str, **options: Any) -> Any:
 @pytest.fixture(params=WIDTHS)
 def opened(request: pytest.FixtureRequest, browser: Any, address: str) -> Iterator[Any]:
     """Yield the report; it must load in silence and ask for nothing else: its pictures are data."""
-    one, said, asked = sized(browser, request.param), [], []
+    one = sized(browser, request.param)
+    said = []
+    asked = []
     one.on("console", lambda message: said.append(message.text))
     one.on("pageerror", lambda error: said.append(str(error)))
     one.on("request", lambda request: asked.append(request.url))
@@ -378,7 +380,8 @@ def test_without_javascript_everything_reads(
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the site as `make docs` builds it."""
-    folder, site = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("site")
+    folder = tmp_path_factory.mktemp("copy")
+    site = tmp_path_factory.mktemp("site")
     for name in (
         "Makefile",
         "mkdocs.yml",
@@ -420,7 +423,8 @@ def test_the_search_of_the_site_works_from_files(browser: Any, built: Path) -> N
 
 
 def test_every_link_of_the_site_leads_to_a_file(built: Path) -> None:
-    dead, count = [], 0
+    dead = []
+    count = 0
     for path in (path for path in built.rglob("*.html") if path.name != "404.html"):
         for link in re.findall(r'(?:href|src)="?([^"\s>]+)', path.read_text(encoding="utf-8")):
             target = unquote(link.split("#")[0].split("?")[0])

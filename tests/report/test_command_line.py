@@ -22,7 +22,8 @@ from icl.evidence import ledger
 from icl.pipeline.plan import Plan
 from icl.report import command_line, gallery, results, whatif
 
-FAILED, MISUSED = command_line.FAILED, command_line.MISUSED
+FAILED = command_line.FAILED
+MISUSED = command_line.MISUSED
 PLAN = Plan("smoke")
 SMOKE = ("--config", canonical(PLAN.plain()))
 CHANGE = "{li_icl: {relevant_fraction: 0.6}}"
@@ -95,7 +96,8 @@ def test_the_commands_of_the_workflow(
 ) -> None:
     assert icl("verify", *SMOKE)[:2] == (0, "1 figures checked, 0 problems\n")
     assert icl("verify", *SMOKE, "--all")[0] == FAILED
-    report, readme = Path("results/smoke/report.html"), Path("README.md")
+    report = Path("results/smoke/report.html")
+    readme = Path("README.md")
     readme.write_text("a\n<!-- gallery:begin (x) -->\nold\n<!-- gallery:end -->\nb\n")
     code, out, _ = icl("report", *SMOKE)
     assert (code, out) == (0, f"report    {report}: 1 of {len(registry.figures())} figures\n")
@@ -280,7 +282,8 @@ def test_default_and_changed_curves_share_their_axes(figure9: results.Found) -> 
             assert (
                 one.points == other.points
             ).all() and one.style.colour == own_style.GREY != other.style.colour
-    first, second = own_style.panels(["a"], 1)[1], own_style.panels(["a"], 1)[1]
+    first = own_style.panels(["a"], 1)[1]
+    second = own_style.panels(["a"], 1)[1]
     assert not whatif.in_one_axes(first["a"].figure, second["a"].figure)
 
 

@@ -176,7 +176,8 @@ def test_expected_costs_grow_with_the_runs_of_a_training(monkeypatch: pytest.Mon
 def test_what_the_documentation_names_exists() -> None:
     paths = [ROOT / "README.md", *(ROOT / "gallery").glob("*.md"), *(ROOT / "docs").glob("*.md")]
     pages = {path: path.read_text(encoding="utf-8") for path in paths}
-    makefile, text = (ROOT / "Makefile").read_text(encoding="utf-8"), "\n".join(pages.values())
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    text = "\n".join(pages.values())
     rules = "\n".join(
         path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk")
     )

@@ -94,7 +94,8 @@ def test_outcomes_and_numbers_are_those_of_the_verdict_files(
         for line in lines
         if gallery.is_first(line)
     }
-    claims, found = [card.claim for entry in shown for card in entry.cards], cards(whole)
+    claims = [card.claim for entry in shown for card in entry.cards]
+    found = cards(whole)
     assert sorted(found) == sorted(claim.id for claim in claims)
     assert sorted(re.findall(r'<tr data-claim="([^"]+)"', whole)) == sorted(found)
     scale = {entry.name: entry.plan.scale for entry in shown}
@@ -150,10 +151,8 @@ def test_markup_in_data_stays_text_and_equal_entries_give_equal_bytes(
     mark, (card,) = '"><script>alert(1)</script>', entry.cards
     texts = ("source", "says", "premise", "tested", "why", "not_shown", "unit")
     part = replace(card.verdict.parts[0], bound=Bound(observable=mark, at_least=0.0))
-    claim, verdict = (
-        card.claim.model_copy(update=dict.fromkeys(texts, mark)),
-        replace(card.verdict, parts=(part,)),
-    )
+    claim = card.claim.model_copy(update=dict.fromkeys(texts, mark))
+    verdict = replace(card.verdict, parts=(part,))
     about = {"revision": mark, "clean": False, "python": mark, "versions": {mark: mark}}
     spoilt = replace(
         entry,
@@ -223,7 +222,8 @@ def record(
     return {"verdicts": [Verdict("X", "smoke", outcome, (part,)).plain()]}
 
 
-ONE, NONE = (1.0, 0.9, 1.1), (math.nan, math.nan, math.nan)
+ONE = (1.0, 0.9, 1.1)
+NONE = (math.nan, math.nan, math.nan)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,8 @@ def test_a_statement_counts_once_with_the_worst_outcome_of_its_claims_and_limits
             row = APART if worst == "contradicted" and (reduced or FRAGILE) else worst
             found = counted(outcomes, reduced=reduced)
             assert {one: found[one] for one in ROWS} == {one: int(one == row) for one in ROWS}
-    both, shown = ("supported", "supported"), ("one training", "reduced", AGAIN)
+    both = ("supported", "supported")
+    shown = ("one training", "reduced", AGAIN)
     for about, expected in (((both,), [0, 0, 0]), ((both, both, ["figure9"]), [1, 1, 1])):
         found = counted(
             *about, unit="sets of prompts of one training" if len(about) > 1 else "runs"

@@ -50,7 +50,8 @@ def tree(tmp_path: Path) -> Tree:
 
 @pytest.mark.slow
 def test_new_touches_its_files_and_the_ledger_alone_and_undo_restores_them(tree: Tree) -> None:
-    before, folder = tree.files(), "src/icl/papers/zhang2024"
+    before = tree.files()
+    folder = "src/icl/papers/zhang2024"
     tree("icl", "new", "figure", "zhang2024", "zhang_loss")
     after = tree.files()
     changed = sorted(path for path in after if before.get(path) != after[path])
@@ -105,7 +106,8 @@ def test_every_paper_can_take_a_figure(
     compile(module, key, "exec")
     (tmp_path / key).mkdir()
     (tmp_path / key / "claims.yaml").write_text(entries)
-    before, after = ledger.of_paper(key), ledger.read(tmp_path / key / "claims.yaml")
+    before = ledger.of_paper(key)
+    after = ledger.read(tmp_path / key / "claims.yaml")
     assert set(after.figures) - set(before.figures) == {"a_new_figure"}
     assert after.claims[:-1] == before.claims and after.claims[-1].figure == "a_new_figure"
 

@@ -35,7 +35,8 @@ def prompts(count: int = 400, length: int = 6) -> tasks.Prompts:
 def test_every_shift_keeps_labels_consistent_and_its_input_as_it_is(
     shift: Callable[[tasks.Prompts], tasks.Prompts],
 ) -> None:
-    before, plain = prompts(), prompts()
+    before = prompts()
+    plain = prompts()
     shifted = shift(plain)
     wanted = np.einsum("...nd,...d->...n", shifted.inputs, shifted.weights)
     assert_allclose(shifted.labels, wanted, atol=1e-12)

@@ -186,7 +186,8 @@ def _runs(axes: Axes, one: Drawn, table: Table) -> None:
     for _, run in of_seeds:
         axes.plot(run["x"], run["value"], color=GREY, linewidth=0.6, zorder=1.2, gid=RUNS)
     rises = of_seeds["value"].last() - of_seeds["value"].first()
-    up, down = int((rises > 0).sum()), int((rises < 0).sum())
+    up = int((rises > 0).sum())
+    down = int((rises < 0).sum())
     if table.drawn_seed is not None and up and down:
         axes.set_title(
             f"{axes.get_title()} ({len(rises)} runs: {up} rise, {down} fall)",
@@ -246,7 +247,8 @@ def _hold(group: Sequence[Axes], like: Axes) -> None:
     points = [_points(artist) for artist in artists]
     every = np.concatenate([each[np.isfinite(each[:, 1]), 1] for each in points])
     if like.get_yscale() == "log":
-        low, high = np.log10(every[every > 0].min()) - 0.1, np.log10(every.max()) + 0.1
+        low = np.log10(every[every > 0].min()) - 0.1
+        high = np.log10(every.max()) + 0.1
         for artist, each in zip(artists, points, strict=True):
             each[each[:, 1] <= 0, 1] = 10 ** (low - 0.4)
             (artist.set_data(each.T) if hasattr(artist, "set_data") else artist.set_offsets(each))
@@ -263,7 +265,8 @@ def _hold(group: Sequence[Axes], like: Axes) -> None:
         ]
         shown = np.concatenate(curves + marks)
         room = (np.nanmax(shown) - np.nanmin(shown)) / 2 or 1.0
-        low, high = np.nanmin(shown) - room, np.nanmax(shown) + room
+        low = np.nanmin(shown) - room
+        high = np.nanmax(shown) + room
         limits = max(every.min(), low) - room / 10, min(every.max(), high) + room / 10
     for axes in group:
         axes.set_ylim(*limits)

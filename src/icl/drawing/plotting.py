@@ -259,7 +259,8 @@ def edge_arrows(axes: Axes) -> None:
 
 def none_tick(axes: Axes, height: float) -> None:
     """Name a height below all positive values of a logarithmic axis "none", for the zeros."""
-    low, high = height / 1.5, axes.get_ylim()[1]
+    low = height / 1.5
+    high = axes.get_ylim()[1]
     powers = [power for power in range(-30, 30) if 3 * height < 10.0**power <= high]
     axes.set_yticks(
         [height, *(10.0**power for power in powers)],

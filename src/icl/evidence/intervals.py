@@ -70,7 +70,8 @@ def _summary(group: pd.DataFrame, median: bool) -> dict[str, Any]:
         band_low, band_high = np.quantile(values, [0.25, 0.75])
     else:
         width = BAND * float(np.std(values))
-        band_low, band_high = value - width, value + width
+        band_low = value - width
+        band_high = value + width
     return {
         "value": value,
         "statistic": statistic,

@@ -163,7 +163,8 @@ def _bound(data: Mapping[str, Any]) -> Bound:
     """Return the bound in the plain data of a part or a condition."""
     statistic = data.get("statistic", "mean")
     equals = data["equals"]
-    least, most = _number(data["at_least"], -math.inf), _number(data["at_most"], math.inf)
+    least = _number(data["at_least"], -math.inf)
+    most = _number(data["at_most"], math.inf)
     return Bound(
         observable=data["observable"],
         at_least=least,

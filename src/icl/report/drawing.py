@@ -64,9 +64,11 @@ def axis(values: Sequence[float]) -> tuple[Callable[[float], float], bool]:
     """
     logarithmic = min(values) > 0 and max(values) >= 100 * min(values)
     scaled: Callable[[float], float] = math.log10 if logarithmic else float
-    low, high = scaled(min(values)), scaled(max(values))
+    low = scaled(min(values))
+    high = scaled(max(values))
     room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
-    low, high = low - room, high + room
+    low = low - room
+    high = high + room
     return (
         lambda value: EDGE + (scaled(value) - low) / (high - low) * (WIDTH - 2 * EDGE)
     ), logarithmic

@@ -51,7 +51,8 @@ def constructed(sweep: Sweep) -> Runs:
 
 def blocks(config: model.Config) -> tuple[np.ndarray, np.ndarray]:
     """P and A of every layer, (L, d, d)."""
-    sigma, eye = model.covariance(config), np.eye(config.dimension)
+    sigma = model.covariance(config)
+    eye = np.eye(config.dimension)
     if config.parametrisation == "full":
         return 0 * eye[None], -preconditioner(sigma, config.context_length)[None]
     best = stack(config.parametrisation, config.layers, config.context_length)

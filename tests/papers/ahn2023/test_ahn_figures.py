@@ -100,7 +100,8 @@ def test_one_layer_has_a_worse_minimum_in_three_dimensions() -> None:
 
     def loss(entries: torch.Tensor) -> torch.Tensor:
         """Return the loss as a function of V's last row and Q's first three columns."""
-        value, key_query = entries[:4].reshape(1, 1, 1, 4), entries[4:].reshape(1, 1, 4, 3)
+        value = entries[:4].reshape(1, 1, 1, 4)
+        key_query = entries[4:].reshape(1, 1, 4, 3)
         params = {
             "V": torch.nn.functional.pad(value, (0, 0, 3, 0)),
             "Q": torch.nn.functional.pad(key_query, (0, 1)),

@@ -69,7 +69,8 @@ def test_sparse_layers_are_preconditioned_steps(seed: int, layers: int) -> None:
     params = model.init([config])
     z = drawn(oracles.draw_tokens, config, 20)["tokens"]
     steps = [-a.T.numpy() for a in params["Q"][0, :, :-1, :-1]]
-    inputs, labels = z[0, :, :-1].mT.numpy(), z[0, :, -1].numpy()
+    inputs = z[0, :, :-1].mT.numpy()
+    labels = z[0, :, -1].numpy()
     wanted = estimators.preconditioned_gradient_descent(steps)(
         inputs[:, :-1], labels[:, :-1], inputs[:, -1]
     )

@@ -61,7 +61,8 @@ def step_kernel(key: torch.Tensor, query: torch.Tensor, name: str) -> Kernel:
 
 def descent(kernel: Kernel, rates: list[float], prompts: tasks.Prompts) -> np.ndarray:
     """Return the answers of functional gradient descent."""
-    x, y = prompts.inputs, prompts.labels
+    x = prompts.inputs
+    y = prompts.labels
     return functional_gradient_descent(kernel, rates)(x[:, :-1], y[:, :-1], x[:, -1])
 
 

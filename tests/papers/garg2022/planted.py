@@ -39,7 +39,8 @@ def ridge(penalty: float, cut: float) -> Model:
     """Ridge regression on inputs whose coordinates are clipped at +-cut."""
 
     def answer(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
-        x, query = np.clip(inputs, -cut, cut), np.clip(queries, -cut, cut)
+        x = np.clip(inputs, -cut, cut)
+        query = np.clip(queries, -cut, cut)
         matrix = np.swapaxes(x, -1, -2) @ x + penalty * np.eye(x.shape[-1])
         return (query @ np.linalg.solve(matrix, np.swapaxes(x, -1, -2) @ labels[..., None]))[..., 0]
 
@@ -90,7 +91,8 @@ def predicting(model: Model) -> tuple[Patch, ...]:
     )
 
 
-RIDGE, LAYER = predicting(ridge(0.03, 4.0)), predicting(layer)
+RIDGE = predicting(ridge(0.03, 4.0))
+LAYER = predicting(layer)
 CONTROL = Planted("the model is ridge regression with a small penalty", patches=RIDGE)
 
 

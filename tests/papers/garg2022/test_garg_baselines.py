@@ -40,14 +40,16 @@ def test_every_prefix_has_the_answer_of_one_fit(
 ) -> None:
     """60 prompts of 13 points in 5 dimensions, with noisy labels and separate queries."""
     rng = np.random.default_rng(11)
-    inputs, weights = rng.normal(size=(3, 20, 13, 5)), rng.normal(size=(3, 20, 1, 5))
+    inputs = rng.normal(size=(3, 20, 13, 5))
+    weights = rng.normal(size=(3, 20, 1, 5))
     labels = np.sum(inputs * weights, axis=-1) + 0.3 * rng.normal(size=(3, 20, 13))
     queries = rng.normal(size=inputs.shape)
     inputs = change(inputs)
     expected = np.zeros(labels.shape)
     for *prompt, k in np.ndindex(labels.shape):
         if k:
-            x, y = inputs[*prompt, :k], labels[*prompt, :k]
+            x = inputs[*prompt, :k]
+            y = labels[*prompt, :k]
             expected[*prompt, k] = ONE_FIT[name](x, y, queries[*prompt, k])
     # Rounding grows with the condition number squared, which is 1e3 at the worst of these prefixes.
     scale = np.abs(expected).max(axis=-1, keepdims=True)
@@ -58,7 +60,8 @@ def test_every_prefix_has_the_answer_of_one_fit(
 
 def test_least_squares_without_noise_is_exact_from_as_many_examples_as_dimensions_on() -> None:
     rng = np.random.default_rng(0)
-    inputs, weights = rng.normal(size=(1280, 41, 20)), rng.normal(size=(1280, 1, 20))
+    inputs = rng.normal(size=(1280, 41, 20))
+    weights = rng.normal(size=(1280, 1, 20))
     labels = np.sum(inputs * weights, axis=-1)
     wrong = baselines.least_squares(inputs, labels, inputs) - labels
     assert np.mean(wrong[:, 20:] ** 2) / 20 < 1e-12

@@ -76,7 +76,8 @@ def test_labels_are_linear_and_unused_coordinates_are_zero(
     step: int, kept: int, points: int
 ) -> None:
     batch = tensors(model.sample(sweep().configs, step))
-    x, y = batch["inputs"].double(), batch["labels"].double()
+    x = batch["inputs"].double()
+    y = batch["labels"].double()
     assert x.shape == (3, 6, points, 4)
     assert (x[..., kept:] == 0).all() and (x[..., :kept] != 0).all()
     torch.testing.assert_close(

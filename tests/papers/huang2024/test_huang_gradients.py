@@ -172,7 +172,8 @@ def test_prompts_have_the_stated_distribution() -> None:
     """
     config = Config(features=4, contexts_per_feature=20, dominant_probability=0.4)
     m = 20000
-    p, n = config.probabilities(), config.context_length
+    p = config.probabilities()
+    n = config.context_length
     batch = prompts.prompts(np.random.default_rng(0), p, n, m)
     for counts in (prompts.counts_of(batch.features, 4), model.fresh_counts(config, "test", 0, m)):
         assert_array_equal(counts.sum(axis=1), n)

@@ -70,7 +70,8 @@ def test_the_limit_of_many_features_and_long_prompts_has_closed_form_times(
 
 def test_a_growing_learning_rate_follows_the_same_flow() -> None:
     """Times at which an error is reached are within one per cent of those at a constant rate."""
-    steady, growing = Config(features=8), Config(features=8, learning_rate=0.5, growth=1 / 150)
+    steady = Config(features=8)
+    growing = Config(features=8, learning_rate=0.5, growth=1 / 150)
     paths = [
         evaluation.trajectory(trained(config, steps))
         for config, steps in ((steady, 2000), (growing, 800))
@@ -86,7 +87,8 @@ def test_fixed_prompts_are_those_of_the_seed_at_every_step() -> None:
     exact = Config(features=5)
     before = model.sample((first,), 0)
     model._fixed_prompts.cache_clear()
-    after, other = model.sample((first,), 7), model.sample((replace(first, seed=1),), 0)
+    after = model.sample((first,), 7)
+    other = model.sample((replace(first, seed=1),), 0)
     for name, array in before.items():
         assert_array_equal(after[name], array)
         assert (other[name] != array).any()

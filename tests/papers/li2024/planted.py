@@ -75,7 +75,8 @@ def rescaled_by(scale_of: Callable[[torch.Tensor], torch.Tensor]) -> Change:
 
 def giant_rows(runs: Runs) -> Runs:
     """The largest row of each sign of a_i is a hundred times as large."""
-    norms, positive = runs.last()["W_O"].norm(dim=-1), runs.last()["a"] > 0
+    norms = runs.last()["W_O"].norm(dim=-1)
+    positive = runs.last()["a"] > 0
     largest = [
         norms * sign == (norms * sign).amax(dim=1, keepdim=True) for sign in (positive, ~positive)
     ]
@@ -92,7 +93,9 @@ def large_rows_without_effect(runs: Runs) -> Runs:
 def small_rows_along_large(runs: Runs) -> Runs:
     """The small rows keep their norms, but have the direction of a large row and its sign of a."""
     last = runs.last()
-    rows, a, norms = last["W_O"].clone(), last["a"].clone(), last["W_O"].norm(dim=-1)
+    rows = last["W_O"].clone()
+    a = last["a"].clone()
+    norms = last["W_O"].norm(dim=-1)
     for run, is_large in enumerate(torch.from_numpy(pruning.pruning(runs).large)):
         small = torch.nonzero(~is_large)[:, 0]
         like = torch.nonzero(is_large)[:, 0][: len(small)]
@@ -136,10 +139,8 @@ def faster(factor_of: Callable[[Any], int]) -> Change:
     """The losses of trainings that are faster by a factor, given the config of each."""
 
     def change(runs: Runs) -> Runs:
-        factors, steps = (
-            [[factor_of(config)] for config in runs.sweep.configs],
-            runs.losses.shape[1],
-        )
+        factors = [[factor_of(config)] for config in runs.sweep.configs]
+        steps = runs.losses.shape[1]
         places = np.minimum(np.array(factors) * np.arange(steps), steps - 1)
         return replace(runs, losses=np.take_along_axis(runs.losses, places, axis=1))
 

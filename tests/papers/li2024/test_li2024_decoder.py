@@ -78,7 +78,8 @@ def test_the_loss_is_the_mean_hinge_loss_of_literal_prompts_of_every_length(leas
 def test_queries_belong_to_the_task_of_their_prompt() -> None:
     config = sweep(batch=200, least_contexts=0).configs[0]
     factors = decoder.sample([config], 0)
-    queries, labels = factors["pattern"][0, :, 20:], factors["label"][0, :, 20:]
+    queries = factors["pattern"][0, :, 20:]
+    labels = factors["label"][0, :, 20:]
     for pattern, label in zip(queries, labels, strict=True):
         (positive,), (negative,) = set(pattern[label > 0]), set(pattern[label < 0])
         assert [positive, negative] in config.train_tasks.tolist()

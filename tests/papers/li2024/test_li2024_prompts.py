@@ -15,7 +15,10 @@ from icl.papers.li2024 import decoder, one_layer, prompts
 from icl.papers.li2024.patterns import LABEL_LAWS, PATTERN_LAWS, combined, haar
 from icl.papers.li2024.prompts import Prompts, all_tasks, prompt_tokens, sample_prompts
 
-PATTERNS, IRRELEVANT, CONTEXTS, STRENGTH = 6, 24, 20, 0.7
+PATTERNS = 6
+IRRELEVANT = 24
+CONTEXTS = 20
+STRENGTH = 0.7
 ROOT_TWO = float(np.sqrt(2))
 
 
@@ -68,7 +71,9 @@ def test_unseen_tasks_are_all_others_or_all_if_none_is_left(shifts: int) -> None
 def test_prompts_have_the_stated_distribution(alpha: float) -> None:
     a, b = 4, 1
     batch = sampled(alpha, np.array([(a, b)]))
-    context, query, label = batch.pattern[:, :-1], batch.pattern[:, -1], batch.label
+    context = batch.pattern[:, :-1]
+    query = batch.pattern[:, -1]
+    label = batch.label
     for pattern in range(PATTERNS):
         assert_frequency(
             context == pattern, alpha / 2 if pattern in (a, b) else (1 - alpha) / (PATTERNS - 2)
@@ -113,7 +118,9 @@ def test_prompts_of_a_run_depend_on_its_own_words_tasks_and_strength_only() -> N
 
 def test_tokens_are_the_columns_of_equation_6_and_hide_the_answer() -> None:
     rng = np.random.default_rng(0)
-    mu, nu, q = 2 * haar(rng, 30)[:PATTERNS], haar(rng, 30)[:IRRELEVANT], haar(rng, 8)[0]
+    mu = 2 * haar(rng, 30)[:PATTERNS]
+    nu = haar(rng, 30)[:IRRELEVANT]
+    q = haar(rng, 8)[0]
     batch = sampled(0.8, all_tasks(PATTERNS), count=30)
     tokens = prompt_tokens(batch, mu, nu, q)
     for prompt, i in ((0, 0), (3, 7), (29, CONTEXTS - 1), (5, CONTEXTS)):

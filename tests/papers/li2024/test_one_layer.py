@@ -134,7 +134,8 @@ def test_trainings_of_the_theorems_differ_in_one_constant_and_what_follows_from_
     """
     first, *others = registry.figure(figure).sweeps("paper")
     for sweep in others:
-        config, base = sweep.configs[0], first.configs[0]
+        config = sweep.configs[0]
+        base = first.configs[0]
         changed = {name for name in vars(base) if vars(base)[name] != vars(config)[name]}
         m_1 = config.relevant_patterns
         if "task_shifts" not in changed or m_1 != 6:

@@ -18,7 +18,10 @@ from icl.papers.li2025.transition_matrices import condition_1, with_exact_steps
 from icl.pipeline import figures
 from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
 
-SEEDS, QUERIES, BATCH, SNAPSHOTS = 6, 60, 60, tuple(range(0, 401, 50))
+SEEDS = 6
+QUERIES = 60
+BATCH = 60
+SNAPSHOTS = tuple(range(0, 401, 50))
 Law = Callable[..., float]
 
 

@@ -34,7 +34,8 @@ def test_the_worked_example() -> None:
 def test_matrices_exist_in_the_stated_range_and_have_few_noisy_steps(
     steps: int, patterns: int, lead: float, place: float
 ) -> None:
-    least, most = (1 + (patterns - 1) * (1 - lead)) ** -steps, 1 / (2 - lead)
+    least = (1 + (patterns - 1) * (1 - lead)) ** -steps
+    most = 1 / (2 - lead)
     tau = least * (most / least) ** place
     noisy = with_primacy(steps, patterns, tau, lead)
     Setting(1.0, noisy)  # refuses rows that are not probabilities

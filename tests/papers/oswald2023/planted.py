@@ -19,9 +19,11 @@ from tests.planted import Planted, Trained, each, with_weights
 SEEDS = 6
 # The training of panels A and B, with enough snapshots for a plateau; at other sizes only the final
 # weights matter.
-SAMPLED, SNAPSHOTS = "oswald_sampled_10", tuple(range(0, 5001, 500))
+SAMPLED = "oswald_sampled_10"
+SNAPSHOTS = tuple(range(0, 5001, 500))
 # Seeds with a plateau at the saddle, and the snapshots at which a plateau starts and ends.
-WAITING, WAIT = (1, 4), (2, 9)
+WAITING = (1, 4)
+WAIT = (2, 9)
 
 
 def sound(figure: str) -> dict[str, Runs]:
@@ -48,7 +50,8 @@ def course(sweep: Sweep, config: Config) -> np.ndarray:
     """The weights of one run, (snapshots, 4, D, D), small at first; some seeds wait with one
     direction learnt.
     """
-    generator, d = np.random.default_rng(config.seed), config.dimension
+    generator = np.random.default_rng(config.seed)
+    d = config.dimension
     direction = generator.standard_normal(d)
     learnt = np.stack([np.eye(d)] * len(sweep.snapshots))
     learnt[0] *= 0.01

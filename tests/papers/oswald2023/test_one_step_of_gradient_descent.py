@@ -76,7 +76,9 @@ def test_one_layer_is_one_step_from_any_weights(config: Config, step_size: float
     prompts = drawn_prompts(config, 3)
     gd = construction(config, step_size)
     w_0 = np.random.default_rng(config.seed).standard_normal(config.dimension)
-    x, y, query = prompts.inputs[:, :-1], prompts.labels[:, :-1], prompts.inputs[:, -1]
+    x = prompts.inputs[:, :-1]
+    y = prompts.labels[:, :-1]
+    query = prompts.inputs[:, -1]
     w = w_0 + step_size / config.context_length * np.einsum("mn,mnd->md", y - x @ w_0, x)
     eye = np.eye(config.dimension + 1)
     value = np.outer(gd.value[-1] * np.append(-w_0, 1.0), eye[-1])
@@ -147,7 +149,8 @@ def test_predictions_ignore_order_and_rotations_and_are_cubic_in_the_inputs(
     prompts = drawn_prompts(config, 5)
     layer = random_layer(config)
     generator = np.random.default_rng(config.seed)
-    n, d = config.context_length, config.dimension
+    n = config.context_length
+    d = config.dimension
     order = np.append(generator.permutation(n), n)
     shuffled = prompts._replace(inputs=prompts.inputs[:, order], labels=prompts.labels[:, order])
     rotation = tasks.rotation(generator, d)

@@ -25,14 +25,17 @@ SEEDS = 6
 
 def linear_layer() -> dict[str, torch.Tensor]:
     """One head, for tokens (x_t, x_{t-1})."""
-    maps, unit = gradient_descent(Config(), 0.032), torch.eye(20)[None]
+    maps = gradient_descent(Config(), 0.032)
+    unit = torch.eye(20)[None]
     return {"key": unit, "query": maps.key_query, "value": unit, "output": maps.value}
 
 
 def mesa_layer() -> dict[str, torch.Tensor]:
     """Keys x_{s-1}, values x_s and queries x_t in one head."""
-    unit, zero = torch.eye(10)[None], torch.zeros(1, 10, 10)
-    now, last = torch.cat([unit, zero], dim=-1), torch.cat([zero, unit], dim=-1)
+    unit = torch.eye(10)[None]
+    zero = torch.zeros(1, 10, 10)
+    now = torch.cat([unit, zero], dim=-1)
+    last = torch.cat([zero, unit], dim=-1)
     return {
         "key": last,
         "query": now,

@@ -98,8 +98,10 @@ def test_least_squares_is_exact_on_the_span_of_the_states_seen() -> None:
     tiny ridge.
     """
     config = Config(layer="mesa", heads=1, key_size=10, noise=0.0, seed=100)
-    unit, zero = torch.eye(10, dtype=F64)[None], torch.zeros(1, 10, 10, dtype=F64)
-    now, last = torch.cat([unit, zero], dim=-1), torch.cat([zero, unit], dim=-1)
+    unit = torch.eye(10, dtype=F64)[None]
+    zero = torch.zeros(1, 10, 10, dtype=F64)
+    now = torch.cat([unit, zero], dim=-1)
+    last = torch.cat([zero, unit], dim=-1)
     weights = {
         "key": last,
         "query": now,
@@ -209,7 +211,8 @@ def test_the_future_never_changes_the_past(layer: str) -> None:
     x = sequences_of(small(layer))
     outputs = LAYERS[layer](weights_of(small(layer)))
     changed = torch.cat([x[:, :5], -2 * x[:, 5:]], dim=1)
-    before, after = outputs(tokens(x)), outputs(tokens(changed))
+    before = outputs(tokens(x))
+    after = outputs(tokens(changed))
     # Not bit for bit: matrix products may sum in another order.
     assert_close(before[:, :5], after[:, :5], rtol=0, atol=1e-12)
     assert (before[:, 5:] - after[:, 5:]).abs().max() > 1e-3
@@ -218,7 +221,8 @@ def test_the_future_never_changes_the_past(layer: str) -> None:
 def test_gradients_are_clipped_entry_by_entry() -> None:
     """The state has a tenth of the clipped gradient."""
     method = optimisers.adamw(0.1, 0.5, 1.0)
-    w, g = {"w": torch.tensor([[2.0, 2.0, 2.0]])}, {"w": torch.tensor([[0.5, 3.0, -1e6]])}
+    w = {"w": torch.tensor([[2.0, 2.0, 2.0]])}
+    g = {"w": torch.tensor([[0.5, 3.0, -1e6]])}
     _, state = method.update(w, g, method.init(w), 0)
     assert_close(state["first/w"], torch.tensor([[0.05, 0.1, -0.1]]))
 

@@ -29,7 +29,8 @@ def made(figure: str, name: str) -> Runs:
         return train(replace(sweep, configs=configs, snapshots=(0, 5)))
     if not name.endswith("_reduced"):
         return trained(figure, name)
-    exact, rng = trained(figure, name.removesuffix("_reduced")), np.random.default_rng(0)
+    exact = trained(figure, name.removesuffix("_reduced"))
+    rng = np.random.default_rng(0)
     noise = (
         0.1 / np.sqrt(sweep.configs[0].samples) * rng.standard_normal((len(sweep.configs), 1, 5, 5))
     )
