@@ -42,11 +42,10 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     with contextlib.chdir(ROOT):
         for entry in (one for one in entries.from_gallery() if one.name in OUTCOMES):
             (card,) = [card for card in entry.cards if card.claim.id in CLAIMS]
-            card = replace(
-                card,
-                verdict=replace(card.verdict, outcome=OUTCOMES[entry.name]),
-                second=SECOND.get(entry.name, ""),
-            )
+            verdict = replace(card.verdict, outcome=OUTCOMES[entry.name])
+            second = SECOND.get(entry.name)
+            again = replace(verdict, outcome=second) if second else None
+            card = replace(card, verdict=verdict, again=again)
             says = "The trained layer has ab = 1/(5 sigma^2)."
             own = ledger.claim("ZE-P4.1").model_copy(update={"kind": "ours", "says": says})
             others = (

@@ -116,8 +116,8 @@ def test_an_outcome_that_another_order_of_sums_moves_is_shown_beside_it(
         gallery.update(PLAN, {"figure9": record})
         (entry,) = entries.from_gallery()
         (card,) = entry.cards
-        assert (card.outcome, card.other_arithmetic) == ("inconclusive", outcome)
-        assert card.is_moved is is_moved
+        assert card.rejudged == ("smoke", outcome, "inconclusive")
+        assert card.outcome == "inconclusive" and card.is_moved is is_moved
     assert len(gallery.read(gallery.FIGURES)) == 1
 
 
@@ -143,6 +143,31 @@ def test_a_second_sample_repeats_or_not(claim: str, scale: str, second: str, rep
         card for card in entry.cards if card.claim.scales and "laptop" not in card.claim.scales
     ]
     assert all(card.outcome == NOT_TESTED for card in not_run)
+
+
+@pytest.mark.parametrize(
+    ("second", "repeats"),
+    [
+        ("supported", "yes at the laptop scale"),
+        ("inconclusive", "no: inconclusive at the laptop scale"),
+    ],
+)
+@pytest.mark.usefixtures("figure9")
+def test_at_a_larger_scale_the_samples_of_the_smaller_one_stand_beside_the_verdict(
+    second: str, repeats: str
+) -> None:
+    """They would be lost otherwise, since a figure is shown at its largest scale only."""
+    lines = [line for line in LINES if gallery.is_first(line) and line["claim"] == "A-P1b"]
+    (first,) = [line for line in lines if line["scale"] == "laptop"]
+    larger = first | {"scale": "workstation"}
+    other = first | {"other_arithmetic": True, "outcome": "inconclusive"}
+    gallery.write(
+        gallery.VERDICTS, [larger, first, first | {"first_seed": 2000, "outcome": second}, other]
+    )
+    (entry,) = entries.from_gallery()
+    (card,) = [card for card in entry.cards if card.claim.id == "A-P1b"]
+    assert (entry.plan.scale, card.repeats) == ("workstation", repeats)
+    assert card.rejudged == ("laptop", "inconclusive", first["outcome"]) and card.is_moved
 
 
 def test_costs_count_a_training_once_and_a_damaged_benchmark_is_named(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from icl.core import plain_yaml, records
 from icl.core.records import RecordError
 from icl.evidence import ledger, sensitivity
 from icl.evidence.judging import OUTCOMES, Part, Verdict
-from icl.evidence.ledger import Bound
+from icl.evidence.ledger import Bound, Claim
 from icl.evidence.significance import INTERVALS
 from icl.pipeline.plan import Plan
 from icl.report import (
@@ -257,6 +257,12 @@ def test_unmatched_bounds_and_changed_outcomes_are_news() -> None:
     assert "1 numbers: 1 the same. 1 verdicts changed.\n\n| figure |" in compare.summary([change])
 
 
+def judged(claim: Claim, outcome: str, second: str = "") -> Card:
+    """Return the card of a claim with this outcome, and this one on a second sample."""
+    first, again = (Verdict(claim.id, "laptop", one, ()) for one in (outcome, second))
+    return Card(claim, first, again if second else None)
+
+
 def counted(
     outcomes: Any, second: Any = ("", ""), reduced: Any = (), **about: Any
 ) -> dict[str, int]:
@@ -265,10 +271,7 @@ def counted(
         ledger.claims(name)[0].model_copy(update={"kind": "figure", "statement": "shared", **about})
         for name in ("figure8", "figure9")
     ]
-    verdicts = [
-        Verdict(claim.id, "laptop", one, ()) for claim, one in zip(claims, outcomes, strict=True)
-    ]
-    text = counts([Card(*parts) for parts in zip(claims, verdicts, second, strict=True)], reduced)
+    text = counts([judged(*parts) for parts in zip(claims, outcomes, second, strict=True)], reduced)
     assert "2 claims test these 1 statements." in text
     header, _, *rows = [line.split(" | ") for line in text.splitlines() if line.startswith("|")]
     place = header.index("published figures")
@@ -307,7 +310,7 @@ def test_a_statement_counts_once_with_the_worst_outcome_of_its_claims_and_limits
 def test_the_summary_of_repetition_names_what_changes_and_what_was_not_searched() -> None:
     def summary(figure: str, second: str) -> str:
         claim = ledger.claims(figure)[0]
-        return counts([Card(claim, Verdict(claim.id, "laptop", "supported", ()), second)])
+        return counts([judged(claim, "supported", second)])
 
     assert "another outcome: A-P1a (figure: supported, then inconclusive)." in summary(
         "figure8", "inconclusive"
@@ -353,9 +356,9 @@ def test_every_contradicted_claim_has_a_likely_cause_and_every_number_the_names_
 
 def test_the_values_of_a_second_sample_are_shown(shown: list[Entry]) -> None:
     entry = next(one for one in shown if one.name == "figure9")
-    cards = [replace(card, second="supported", again=card.verdict.parts) for card in entry.cards]
+    cards = [replace(card, again=card.verdict) for card in entry.cards]
     made = page.html([replace(entry, cards=cards)], "../")
-    for part in (part for card in cards for part in card.again):
+    for part in (part for card in cards for part in card.verdict.parts):
         assert made.count(f"<p>{formatting.interval(part)} against ") == 2
     assert "Second sample" in made
 

@@ -19,6 +19,7 @@ from icl.evidence.significance import EXACT
 from icl.report import history
 from icl.report.compare import Change
 from icl.report.formatting import rendered
+from icl.report.gallery import Rejudged
 
 WORST_FIRST = (CONTRADICTED, INCONCLUSIVE, NOT_TESTED, SUPPORTED)
 KINDS = {
@@ -60,19 +61,18 @@ Tally = Mapping[tuple[str, str], Sequence[Sequence["Card"]]]
 class Card:
     """A claim with its verdict.
 
-    second : its outcome on a second sample of seeds at the same scale; empty if there is none
-    again : its bounds on that sample; empty where its values were not recorded
+    again : the verdict on a second sample of seeds, at the same scale or a smaller one
     date : of the verdict; changes : of its bounds against other results
-    other_arithmetic : its outcome under another order of sums; empty if it was not judged so
+    rejudged : its outcomes under another order of sums and the default one, at the same scale or a
+        smaller one
     """
 
     claim: Claim
     verdict: Verdict
-    second: str = ""
-    again: Sequence[Part] = ()
+    again: Verdict | None = None
     date: str = ""
     changes: Sequence[Change] = ()
-    other_arithmetic: str = ""
+    rejudged: Rejudged | None = None
 
     @property
     def outcome(self) -> str:
@@ -80,21 +80,33 @@ class Card:
         return self.verdict.outcome
 
     @property
+    def second(self) -> str:
+        """The outcome on the second sample, with its scale if that is another one; empty if there
+        is none.
+        """
+        if not self.again:
+            return ""
+        is_smaller = self.again.scale != self.verdict.scale
+        return self.again.outcome + (f" at the {self.again.scale} scale" if is_smaller else "")
+
+    @property
     def repeats(self) -> str:
         """Whether the second sample has the same outcome: yes, no, or a dash if there is none."""
-        if not self.second:
+        if not self.again:
             return "–"
-        return "yes" if self.is_repeated else f"no: {self.second}"
+        if not self.is_repeated:
+            return f"no: {self.second}"
+        return f"yes{self.second.removeprefix(self.outcome)}"
 
     @property
     def is_repeated(self) -> bool:
         """Whether a second sample has the same outcome as the first."""
-        return self.second == self.outcome
+        return self.again is not None and self.again.outcome == self.outcome
 
     @property
     def is_moved(self) -> bool:
         """Whether another order of sums gives another outcome."""
-        return self.other_arithmetic not in ("", self.outcome)
+        return self.rejudged is not None and self.rejudged.outcome != self.rejudged.first
 
     @property
     def is_fitted(self) -> bool:
@@ -210,7 +222,7 @@ def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
         claims=len(cards),
         statements=len(by_statement(cards)),
         changed=changed,
-        rejudged=[card for card in cards if card.other_arithmetic],
+        rejudged=[card for card in cards if card.rejudged],
         moved=[card for card in cards if card.is_moved],
         against=against,
         totals=totals,

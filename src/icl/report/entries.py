@@ -105,7 +105,7 @@ def _cards(
     name: str,
     verdicts: Iterable[Mapping[str, Any]],
     second: gallery.Second,
-    other: gallery.Outcomes,
+    other: gallery.Other,
     changes: Iterable[Change] = (),
 ) -> list[Card]:
     """Return a card per claim with a verdict, or that is not tested because it is judged at other
@@ -119,10 +119,9 @@ def _cards(
         if claim.id in judged or (claim.scales and plan.scale not in claim.scales):
             verdict, day = judged.get(claim.id, (Verdict(claim.id, plan.scale, NOT_TESTED, ()), ""))
             of_claim = [change for change in changes if change.claim == claim.id]
-            again = second.get((claim.id, plan.scale))
-            repeated = (again.outcome, again.parts) if again else ("", ())
-            rejudged = other.get((claim.id, verdict.scale), "")
-            made.append(Card(claim, verdict, *repeated, day, of_claim, rejudged))
+            again = gallery.nearest(second, claim.id, plan.scale)
+            rejudged = gallery.nearest(other, claim.id, verdict.scale)
+            made.append(Card(claim, verdict, again, day, of_claim, rejudged))
     return made
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from PIL import Image
 
@@ -32,10 +32,21 @@ FOLDER = Path("gallery")
 VERDICTS = FOLDER / "verdicts.jsonl"
 FIGURES = FOLDER / "figures.jsonl"
 Line = dict[str, Any]
+T = TypeVar("T")
 Second = Mapping[tuple[str, str], Verdict]
 """(claim, scale) -> the verdict on other seeds."""
-Outcomes = Mapping[tuple[str, str], str]
-"""(claim, scale) -> an outcome."""
+
+
+class Rejudged(NamedTuple):
+    """The outcome of a claim under another order of sums, and under the default one."""
+
+    scale: str
+    outcome: str
+    first: str
+
+
+Other = Mapping[tuple[str, str], Rejudged]
+"""(claim, scale) -> outcomes on the same seeds."""
 
 
 def read(path: Path) -> list[Line]:
@@ -103,10 +114,21 @@ def second_samples() -> Second:
     return {(line["claim"], line["scale"]): Verdict.read(line) for line in lines}
 
 
-def by_other_arithmetic() -> Outcomes:
+def by_other_arithmetic() -> Other:
     """Return the outcomes under another order of sums, for the claims that have one."""
-    lines = filter(is_of_other_arithmetic, read(VERDICTS))
-    return {(line["claim"], line["scale"]): line["outcome"] for line in lines}
+    lines = read(VERDICTS)
+    first = {(line["claim"], line["scale"]): line["outcome"] for line in filter(is_first, lines)}
+    found = {}
+    for line in filter(is_of_other_arithmetic, lines):
+        key = line["claim"], line["scale"]
+        found[key] = Rejudged(line["scale"], line["outcome"], first.get(key, ""))
+    return found
+
+
+def nearest(found: Mapping[tuple[str, str], T], claim: str, scale: str) -> T | None:
+    """Return what is found on a claim at this scale, or else at the largest smaller one."""
+    smaller = SCALES[SCALES.index(scale) :]
+    return next((found[claim, one] for one in smaller if (claim, one) in found), None)
 
 
 def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:
