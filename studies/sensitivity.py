@@ -8,7 +8,7 @@ import math
 import pandas as pd
 
 from icl.evidence import ledger
-from icl.evidence.sensitivity import Search
+from icl.evidence.sensitivity import Search, Searched
 from studies.space import FOLDER, Space, record, spaces
 
 PLAUSIBLE = 2.0
@@ -18,15 +18,20 @@ claim on a fitted figure itself no value is ruled out, since the figure chose th
 """
 
 
-def searches(space: Space, trials: pd.DataFrame) -> dict[str, list[Search]]:
-    """Claim -> a search for each constant that changes its outcome."""
+def searches(space: Space, trials: pd.DataFrame) -> dict[str, Searched]:
+    """Claim -> its outcome with the values in use, and a search for each constant that changes
+    it.
+    """
     slices = trials[trials["stage"] == "slice"]
-    limit = slices.loc[slices["axis"] == "", "joint"].item() + math.log(PLAUSIBLE)
+    (in_use,) = slices[slices["axis"] == ""].to_dict("records")
+    seeds = len(in_use["seeds"].split())
+    limit = in_use["joint"] + math.log(PLAUSIBLE)
     fitted = {claim.id for figure in space.fitted for claim in ledger.claims(figure)}
-    found: dict[str, list[Search]] = {}
+    found: dict[str, Searched] = {}
     for column in slices.filter(like="claim ").dropna(axis="columns", how="all"):
         claim = column.removeprefix("claim ")
-        found[claim] = of_claim = []
+        of_claim = list[Search]()
+        found[claim] = Searched(in_use[column], seeds, of_claim)
         is_fitted = claim in fitted
         for name, axis in space.axes.items():
             rows = slices[slices["axis"].isin(["", name]) & slices[column].notna()].set_index(
@@ -47,15 +52,19 @@ def searches(space: Space, trials: pd.DataFrame) -> dict[str, list[Search]]:
 
 def as_json() -> str:
     """Return the content of sensitivity.json, for the claims that the package still has."""
-    found: dict[str, list[Search]] = {}
+    found: dict[str, Searched] = {}
     for name, space in spaces().items():
         if (path := FOLDER / f"{name}.csv").is_file():
             found |= searches(space, record(path))
     lines = [
-        f"  {json.dumps(claim)}: [\n    "
-        + ",\n    ".join(json.dumps(one._asdict()) for one in of_claim)
-        + "\n  ]"
-        for claim, of_claim in sorted(found.items())
+        f"  {json.dumps(claim)}: {_as_json(one)}"
+        for claim, one in sorted(found.items())
         if claim in ledger.all_claims()
     ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _as_json(one: Searched) -> str:
+    moved = "".join(f"\n    {json.dumps(search._asdict())}," for search in one.moved)
+    head = f'"outcome": {json.dumps(one.outcome)}, "seeds": {one.seeds}'
+    return f'{{{head}, "moved": [{moved.removesuffix(",")}]}}'

@@ -13,7 +13,7 @@ from icl import registry
 from icl.core import folders
 from icl.evidence import freeze, ledger, sensitivity
 from icl.evidence.ledger import Amendment, Bound, Claim
-from icl.evidence.sensitivity import Search
+from icl.evidence.sensitivity import Search, Searched
 
 CODES = dict.fromkeys(registry.figures(), "code")
 OTHER = Bound(observable="other", at_least=1.0)
@@ -145,14 +145,16 @@ def test_a_verdict_is_fragile_if_one_plausible_constant_turns_it(
         return Search("model", "constant", outcomes[:upto], 1, ruled_out)
 
     found = {
-        "A": [search(3, [3]), search(3, [2])],
-        "B": [search(2, []), search(3, [3]), search(3, [1])],
-        "C": [],
+        "A": Searched("supported", 10, [search(3, [3]), search(3, [2])]),
+        "B": Searched("supported", 10, [search(2, []), search(3, [3]), search(3, [1])]),
+        "C": Searched("contradicted", 10, []),
+        "D": Searched("inconclusive", 10, [search(2, [])]),
     }
     monkeypatch.setattr(sensitivity, "searches", lambda: found)
-    assert [sensitivity.is_fragile(claim) for claim in "ABCD"] == [
+    assert [sensitivity.is_fragile(claim) for claim in "ABCDE"] == [
         "yes",
         "no",
         "no",
+        "undecided",
         "not searched",
     ]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icl.evidence import distance, published_curves
-from icl.evidence.sensitivity import FILE, Search
+from icl.evidence.sensitivity import FILE, Search, Searched
 from icl.pipeline import figures
 from icl.pipeline.config import FIRST_SEED
 from studies import search, sensitivity
@@ -162,14 +162,25 @@ def test_the_package_has_the_results_of_the_recorded_slices() -> None:
 def test_a_value_that_the_figures_rule_out_is_not_decisive() -> None:
     slices = [(0.1, 0.5, "contradicted"), (1.5, 0.0, "supported"), (3.0, 0.9, "contradicted")]
     trials = pd.DataFrame(
-        {"stage": "slice", "axis": "" if rate == 1.5 else "learning_rate", "joint": joint,
-         "constant learning_rate": rate, "claim A": said, "claim B": "supported"}
+        {
+            "stage": "slice",
+            "seeds": "110 111",
+            "axis": "" if rate == 1.5 else "learning_rate",
+            "joint": joint,
+            "constant learning_rate": rate,
+            "claim A": said,
+            "claim B": "supported",
+        }
         for rate, joint, said in slices
-    )  # fmt: skip
+    )
     found = sensitivity.searches(tiny(axes={"learning_rate": RATE}), trials)
     outcomes = [(rate, said) for rate, _, said in slices]
-    assert found == {"A": [Search("li_icl", "learning_rate", outcomes, 1.5, [3.0])], "B": []}
-    assert found["A"][0].is_decisive
+    moved = Search("li_icl", "learning_rate", outcomes, 1.5, [3.0])
+    assert found == {
+        "A": Searched("supported", 2, [moved]),
+        "B": Searched("supported", 2, []),
+    }
+    assert moved.is_decisive
 
 
 def test_the_drawn_run_is_chosen_by_the_figure_measured_on_each_run_alone(

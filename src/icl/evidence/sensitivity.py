@@ -1,15 +1,17 @@
 """The sensitivity of verdicts to single unpublished constants, as found by the searches in
 studies/.
 
-For each claim that was searched and each constant that changes its outcome, sensitivity.json holds
-the outcome at each value that was tried, the value in use, and the values that the published
-figures rule out.
+For each claim that was searched sensitivity.json holds the outcome with the values in use, and for
+each constant that changes it the outcome at each value that was tried, the value in use, and the
+values that the published figures rule out.
 """
 
 import json
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from icl.evidence.judging import CONTRADICTED, SUPPORTED
 
 FILE = Path(__file__).with_name("sensitivity.json")
 
@@ -32,20 +34,36 @@ class Search(NamedTuple):
     def is_decisive(self) -> bool:
         """Whether the claim is supported at one plausible value and contradicted at another."""
         plausible = {outcome for value, outcome in self.outcomes if value not in self.ruled_out}
-        return {"supported", "contradicted"} <= plausible
+        return {SUPPORTED, CONTRADICTED} <= plausible
+
+
+class Searched(NamedTuple):
+    """The search of a claim: its outcome with all values in use, the number of seeds behind each
+    outcome, and the constants that change it.
+    """
+
+    outcome: str
+    seeds: int
+    moved: list[Search]
 
 
 @cache
-def searches() -> dict[str, list[Search]]:
-    """Claim that was searched -> a search for each constant that changes its outcome."""
+def searches() -> dict[str, Searched]:
+    """Claim -> its search, for the claims that have one."""
     data = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {}
-    return {claim: [Search(**one) for one in found] for claim, found in data.items()}
+    return {
+        claim: Searched(**one | {"moved": [Search(**constant) for constant in one["moved"]]})
+        for claim, one in data.items()
+    }
 
 
 def is_fragile(claim: str) -> str:
-    """Return whether a constant within its plausible range turns support into contradiction:
-    yes, no, not searched.
+    """Return whether a constant within its plausible range turns support into contradiction: yes,
+    no, undecided (the seeds of the search decide nothing with the values in use), not searched.
     """
-    if claim not in searches():
+    found = searches().get(claim)
+    if not found:
         return "not searched"
-    return "yes" if any(search.is_decisive for search in searches()[claim]) else "no"
+    if any(search.is_decisive for search in found.moved):
+        return "yes"
+    return "no" if found.outcome in (SUPPORTED, CONTRADICTED) else "undecided"

@@ -166,7 +166,7 @@ def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
         any(card.claim.figure in reduced for card in cards),
         "yes" in fragile,
         bool(again) and all(again),
-        fragile != {"not searched"},
+        bool({"yes", "no"} & fragile),
         bool(again),
     )
     return [name for name, is_so in zip(QUALITIES, holds, strict=True) if is_so]

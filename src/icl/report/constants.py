@@ -78,9 +78,10 @@ def decisive_change(claim: str) -> tuple[Search, Any, str] | None:
     First choice is a constant that turns support into contradiction, then a value that the figures
     do not rule out. Alternatives that a search tried but the model does not offer are left out.
     """
+    searched = sensitivity.searches().get(claim)
     changes = [
         (search, value, outcome)
-        for search in sensitivity.searches().get(claim, [])
+        for search in (searched.moved if searched else [])
         for value, outcome in search.outcomes
         if outcome != dict(search.outcomes)[search.chosen] and _is_offered(search, value)
     ]
