@@ -344,9 +344,9 @@ def gallery(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
             30,
             r'against [∈≥≤][\s\S]*PLANTED\["ZE|PLANTED\["ZE[\s\S]*against [∈≥≤]',
         ),
-        ("fragile", 5, 20, r"one plausible value gives supported and another contradicted"),
+        ("fragile", 10, 40, r"one plausible value gives supported and another contradicted"),
         ("amended", 50, 120, r"amended 2026-11"),
-        ("searched", 30, 90, r""),
+        ("searched", 60, 150, r""),
         ("planted", 100, 200, r"Planted violations"),
     ],
 )

@@ -26,6 +26,8 @@ def number(value: float | None) -> str:
 
 def interval(part: Part) -> str:
     """Return an estimate and its 95 % interval; equal values and computed numbers have none."""
+    if math.isnan(part.estimate):
+        return "a run without a value"
     if part.low == part.high:
         return number(part.estimate) + (" in all runs" if part.bound.statistic == "mean" else "")
     return f"{number(part.estimate)} [{number(part.low)}, {number(part.high)}]"
