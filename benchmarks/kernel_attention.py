@@ -88,7 +88,7 @@ def population(k: int) -> Call:
 
 
 SIZES = ((3, 14, 5, 2.5), (7, 14, 5, 2), (3, 14, 40, 6))
-HUANG = ((counts, 20, 30), (counts, 50, 100), (population, 20, 200), (population, 50, 1000))
+HUANG = ((counts, 20, 10), (counts, 50, 20), (population, 20, 200), (population, 50, 1000))
 ROWS = [
     *(
         Row(
