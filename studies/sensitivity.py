@@ -65,6 +65,6 @@ def as_json() -> str:
 
 
 def _as_json(one: Searched) -> str:
-    moved = "".join(f"\n    {json.dumps(search._asdict())}," for search in one.moved)
+    moved = ",".join(f"\n    {json.dumps(search._asdict())}" for search in one.moved)
     head = f'"outcome": {json.dumps(one.outcome)}, "seeds": {one.seeds}'
-    return f'{{{head}, "moved": [{moved.removesuffix(",")}]}}'
+    return f'{{{head}, "moved": [{moved}]}}'

@@ -79,24 +79,21 @@ class Card:
         """The outcome of the verdict."""
         return self.verdict.outcome
 
+    def at(self, scale: str) -> str:
+        """Return "at the laptop scale" after a space, if the verdict is of another scale."""
+        return "" if scale == self.verdict.scale else f" at the {scale} scale"
+
     @property
     def second(self) -> str:
-        """The outcome on the second sample, with its scale if that is another one; empty if there
-        is none.
-        """
-        if not self.again:
-            return ""
-        is_smaller = self.again.scale != self.verdict.scale
-        return self.again.outcome + (f" at the {self.again.scale} scale" if is_smaller else "")
+        """The outcome on the second sample; empty if there is none."""
+        return self.again.outcome + self.at(self.again.scale) if self.again else ""
 
     @property
     def repeats(self) -> str:
         """Whether the second sample has the same outcome: yes, no, or a dash if there is none."""
         if not self.again:
             return "–"
-        if not self.is_repeated:
-            return f"no: {self.second}"
-        return f"yes{self.second.removeprefix(self.outcome)}"
+        return "yes" + self.at(self.again.scale) if self.is_repeated else f"no: {self.second}"
 
     @property
     def is_repeated(self) -> bool:

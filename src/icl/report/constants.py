@@ -47,8 +47,8 @@ def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def first_with(named: Iterable[tuple[Plan, str]]) -> dict[str, str]:
-    """Return for each figure the first one with the same constants, which lists them."""
+def first_with_same(named: Iterable[tuple[Plan, str]]) -> dict[str, str]:
+    """Return for each figure the first one with the same constants, whose table serves both."""
     first = dict[str, str]()
     return {name: first.setdefault(canonical(rows(plan, name)), name) for plan, name in named}
 

@@ -139,7 +139,7 @@ def html(
         picture=compact,
         formula=lambda latex: Markup(formulas.mathml(latex)),
         constants=constants,
-        listed=constants.first_with((entry.plan, entry.name) for entry in entries),
+        listed=constants.first_with_same((entry.plan, entry.name) for entry in entries),
         style=style,
         script=script,
         cards=cards,
@@ -180,13 +180,16 @@ def texts(entries: Sequence[Entry]) -> dict[Path, str]:
     readme = README.read_text(encoding="utf-8")
     body = rendered("readme.md.j2", papers=papers, counts=counted, unjudged=sorted(unjudged))
     cpu, training = costs.total(entry.costs for entry in entries)
-    proved = [tests for (kind, _), tests in by_statement(cards).items() if kind == "theorem"]
+    of_theorems = [tests for (kind, _), tests in by_statement(cards).items() if kind == "theorem"]
     theorems = [
         (tests[0].claim.tests, worst(tests), ", ".join(f"{c.claim.id}: {c.outcome}" for c in tests))
-        for tests in proved
+        for tests in of_theorems
     ]
     causes = {
-        card.claim.id: card.claim.cause for tests in proved for card in tests if card.claim.cause
+        card.claim.id: card.claim.cause
+        for tests in of_theorems
+        for card in tests
+        if card.claim.cause
     }
     listed = rendered(
         "gallery.md.j2",
