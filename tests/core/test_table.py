@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import refused
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from icl.core.table import (
@@ -42,6 +42,7 @@ CELLS = st.tuples(st.text(min_size=1), st.text(), st.floats(), st.floats())
 
 
 @given(st.lists(CELLS, min_size=1, max_size=6))
+@example([("\x00", "word\x00", 0.0, 0.0)])
 def test_any_numbers_and_words_are_read_as_written(
     tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, str, float, float]]
 ) -> None:
@@ -50,6 +51,8 @@ def test_any_numbers_and_words_are_read_as_written(
         rows(name, seed, value, panel="p", series=word, x=x)
         for seed, (name, word, x, value) in enumerate(cells)
     )
+    assert made["observable"].tolist() == [name for name, *_ in cells]
+    assert made["series"].tolist() == [word for _, word, *_ in cells]
     table = Table("figure0", "laptop", made[list(RUNS)], made.iloc[:0][list(CURVES)])
     paths = [tmp_path_factory.mktemp("scale=paper") / name for name in ("a.parquet", "b.parquet")]
     for path in paths:

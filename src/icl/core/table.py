@@ -152,7 +152,11 @@ def rows(
         "x": x,
         **labels,
     }
-    arrays = np.broadcast_arrays(*[np.asarray(cell) for cell in cells.values()])
+    # NumPy's own text type drops trailing zero characters; Python's does not.
+    text = {name for name, kind in MEASURED.items() if kind == "str"}
+    arrays = np.broadcast_arrays(
+        *[np.asarray(cell, object if name in text else None) for name, cell in cells.items()]
+    )
     return conform(
         pd.DataFrame({name: array.reshape(-1) for name, array in zip(cells, arrays, strict=True)})
     )
