@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from icl.core.config import SCALES
@@ -284,6 +284,7 @@ def test_a_claim_is_judged_only_at_its_scales() -> None:
         ]
     ),
 )
+@example([1.7975e308], {"at_least": 0.1})  # infinite when rounded
 def test_plain_data_are_json_and_read_back(values: list[float], ends: dict[str, Any]) -> None:
     made = table(y=values, share_of_tasks=np.ones(len(values)), other=[1.0])
     with np.errstate(all="ignore"):

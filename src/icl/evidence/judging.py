@@ -248,7 +248,8 @@ def _part(bound: Bound, table: Table) -> Part:
         # nothing is decided.
         outcome = SUPPORTED if bound.equals is None or low <= bound.equals <= high else INCONCLUSIVE
     against = min(1.0, len(outside_p) * min(outside_p))
-    shown = tuple(float(f"{value:.4g}") if math.isfinite(value) else None for value in values)
+    rounded = [float(f"{value:.4g}") for value in values]
+    shown = tuple(value if math.isfinite(value) else None for value in rounded)
     return Part(bound, estimate, low, high, len(values), outcome, max(inside_p), against, shown)
 
 
