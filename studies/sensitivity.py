@@ -51,11 +51,16 @@ def searches(space: Space, trials: pd.DataFrame) -> dict[str, Searched]:
 
 
 def as_json() -> str:
-    """Return the content of sensitivity.json, for the claims that the package still has."""
+    """Return the content of sensitivity.json, for the claims that the package still has.
+
+    A claim in the spaces of two trainings has the constants of both.
+    """
     found: dict[str, Searched] = {}
     for name, space in spaces().items():
         if (path := FOLDER / f"{name}.csv").is_file():
-            found |= searches(space, record(path))
+            for claim, one in searches(space, record(path)).items():
+                earlier = found[claim].moved if claim in found else []
+                found[claim] = one._replace(moved=earlier + one.moved)
     lines = [
         f"  {json.dumps(claim)}: {_as_json(one)}"
         for claim, one in sorted(found.items())
