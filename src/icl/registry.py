@@ -8,11 +8,12 @@ value ``MODEL`` of a module there or below ``icl.models``.
 import importlib
 import re
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
 from icl.core.config import ConstantError
-from icl.core.folders import PACKAGE, PAPERS, UnknownName, importable, near, papers
+from icl.core.folders import PACKAGE, PAPERS, importable, papers, require
 from icl.core.model import Model
 from icl.evidence import ledger
 from icl.evidence.ledger import LedgerError
@@ -24,13 +25,13 @@ def paper(key: str) -> ModuleType:
 
     Raises UnknownName if there is none.
     """
-    if key not in papers():
-        raise UnknownName(f"paper {key!r}: no such paper; try {near(key, papers())}")
+    require("paper", key, papers())
     return importlib.import_module(f"icl.papers.{key}")
 
 
-def _modules(package: str, folder: Path) -> list[ModuleType]:
-    """Import the modules and packages of a folder."""
+def _modules(folder: Path) -> list[ModuleType]:
+    """Import the modules and packages in a folder of the package."""
+    package = ".".join(("icl", *folder.relative_to(PACKAGE).parts))
     return [importlib.import_module(f"{package}.{path.stem}") for path in importable(folder)]
 
 
@@ -39,13 +40,12 @@ def _figures() -> dict[str, tuple[Figure, ModuleType]]:
     """Name -> the figure and its module, paper by paper, figures in natural order."""
     found: dict[str, tuple[Figure, ModuleType]] = {}
     for key in papers():
-        modules = _modules(f"icl.papers.{key}", PAPERS / key)
+        modules = _modules(PAPERS / key)
         pairs = [(one, module) for module in modules for one in getattr(module, "FIGURES", ())]
         for one, module in sorted(pairs, key=lambda pair: _natural(pair[0].name)):
             if one.name in found:
-                first = _path(found[one.name][1])
-                second = _path(module)
-                raise ConstantError(f"figure {one.name}: is in {first} and in {second}; rename one")
+                both = f"{_path(found[one.name][1])} and in {_path(module)}"
+                raise ConstantError(f"figure {one.name}: is in {both}; rename one")
             found[one.name] = one, module
     return found
 
@@ -59,8 +59,7 @@ def _path(module: ModuleType) -> str:
 
 
 def _entry(name: str) -> tuple[Figure, ModuleType]:
-    if name not in _figures():
-        raise UnknownName(f"figure {name!r}: no such figure; try {near(name, _figures())}")
+    require("figure", name, _figures())
     return _figures()[name]
 
 
@@ -105,15 +104,10 @@ def _models() -> dict[str, tuple[Model, str]]:
     """Name -> the model and the module that defines it, which has one of its functions or its
     constants.
     """
-    packages = {f"icl.papers.{key}": PAPERS / key for key in papers()}
-    for folder in sorted(path.parent for path in (PACKAGE / "models").rglob("__init__.py")):
-        if all(map(str.isidentifier, folder.relative_to(PACKAGE).parts)):
-            packages[".".join(("icl", *folder.relative_to(PACKAGE).parts))] = folder
-    modules = [
-        module for package, folder in packages.items() for module in _modules(package, folder)
-    ]
+    folders = sorted(path.parent for path in (PACKAGE / "models").rglob("__init__.py"))
+    named = [one for one in folders if all(map(str.isidentifier, one.relative_to(PACKAGE).parts))]
     found: dict[str, tuple[Model, str]] = {}
-    for module in modules:
+    for module in chain.from_iterable(map(_modules, [*map(PAPERS.joinpath, papers()), *named])):
         one = getattr(module, "MODEL", None)
         if isinstance(one, Model) and module.__name__ in one.modules:
             if one.name in found:
@@ -134,8 +128,7 @@ def models() -> dict[str, Model]:
 
 def model(name: str) -> Model:
     """Return the model of this name."""
-    if name not in _models():
-        raise UnknownName(f"model {name!r}: no such model; try {near(name, _models())}")
+    require("model", name, _models())
     return _models()[name][0]
 
 

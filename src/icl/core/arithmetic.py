@@ -9,6 +9,7 @@ that differs says where to look.
 import hashlib
 import os
 import platform
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -28,14 +29,14 @@ OpenBLAS, and by threads.
 def processor() -> str:
     """Return the name of the processor, as the operating system gives it."""
     path = Path("/proc/cpuinfo")
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return next(iter(names), platform.processor() or platform.machine())
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    named = re.search(r"^model name.*?: *(.*)$", text, re.MULTILINE)
+    return named[1].strip() if named else platform.processor() or platform.machine()
 
 
-def _drawn(*shape: int, dtype: Any = np.float64) -> np.ndarray:
+def _drawn(*shape: int) -> np.ndarray:
     """Numbers between -1 and 1, each exact: they involve no function of the processor's library."""
-    return (2 * stream("arithmetic", 0, str(shape)).random(shape) - 1).astype(dtype)
+    return 2 * stream("arithmetic", 0, str(shape)).random(shape) - 1
 
 
 def _results() -> Iterator[tuple[str, Any]]:
@@ -65,12 +66,8 @@ def _results() -> Iterator[tuple[str, Any]]:
         for shape in ((64, 64), (64, 256), (20, 64, 96)):
             yield f"torch product {kind} {shape}", x @ torch.from_numpy(_drawn(*shape)).to(dtype)
         yield f"torch QR {kind}", torch.linalg.qr(x[0, :40, :40])[0]
-        first = 0.1 * x
-        second = 0.001 * x.square()
-        yield (
-            f"torch optimiser step {kind}",
-            torch.addcdiv(x, first, second.sqrt().add_(1e-8), value=-1e-3),
-        )
+        root = (0.001 * x.square()).sqrt().add_(1e-8)
+        yield f"torch optimiser step {kind}", torch.addcdiv(x, 0.1 * x, root, value=-1e-3)
 
 
 @cache
@@ -101,7 +98,6 @@ def first_difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """Return the name of the first operation with another digest in the two records; empty if
     there is none.
     """
-    pairs = (
-        (name, one, theirs["operations"].get(name, one)) for name, one in ours["operations"].items()
-    )
-    return next((name for name, one, other in pairs if one != other), "")
+    other = theirs["operations"]
+    differ = (name for name, one in ours["operations"].items() if other.get(name, one) != one)
+    return next(differ, "")

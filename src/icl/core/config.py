@@ -48,14 +48,11 @@ class Constant:
 
     def allowed(self) -> str:
         """Return the allowed values, in words."""
-        parts = [
-            f"above {self.above:g}" if self.above is not None else "",
-            f"at least {self.at_least:g}" if self.at_least is not None else "",
-            f"at most {self.at_most:g}" if self.at_most is not None else "",
-            "even" if self.even else "",
-            f"one of {', '.join(map(str, self.choices))}" if self.choices else "",
-        ]
-        return " and ".join(part for part in parts if part) or "of any size"
+        limits = {"above": self.above, "at least": self.at_least, "at most": self.at_most}
+        parts = [f"{words} {limit:g}" for words, limit in limits.items() if limit is not None]
+        parts += ["even"] if self.even else []
+        parts += [f"one of {', '.join(map(str, self.choices))}"] if self.choices else []
+        return " and ".join(parts) or "of any size"
 
     def admits(self, value: Any) -> bool:
         """Return whether `value` lies in the allowed range."""
@@ -124,15 +121,10 @@ class Constants:
     def graded(self) -> list[dict[str, Any]]:
         """One row per constant: name, letter, value, grade, source."""
         return [
-            {
-                "name": f.name,
-                "letter": about.letter,
-                "value": getattr(self, f.name),
-                "grade": about.grade,
-                "source": about.source,
-            }
-            for f in dataclasses.fields(self)
-            if (about := f.metadata.get("constant")) is not None
+            {"name": field.name, "letter": about.letter, "value": getattr(self, field.name)}
+            | {"grade": about.grade, "source": about.source}
+            for field in dataclasses.fields(self)
+            if (about := field.metadata.get("constant")) is not None
         ]
 
 
@@ -145,11 +137,8 @@ class RunConfig(Constants):
 
 def grid(kind: type, /, **axes: Iterable[Any]) -> tuple[Any, ...]:
     """All combinations of the given values as instances of `kind`, the last axis fastest."""
-    names = list(axes)
-    values = [list(v) for v in axes.values()]
-    return tuple(
-        kind(**dict(zip(names, point, strict=True))) for point in itertools.product(*values)
-    )
+    points = itertools.product(*axes.values())
+    return tuple(kind(**dict(zip(axes, point, strict=True))) for point in points)
 
 
 def canonical(value: Any) -> str:

@@ -5,7 +5,7 @@ A paper is a folder of ``icl.papers``; `icl.registry` finds the figures and mode
 
 import difflib
 import keyword
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -66,6 +66,12 @@ def _is_module(path: Path) -> bool:
         and not keyword.iskeyword(name)
         and path.is_file() == (path.suffix == ".py")
     )
+
+
+def require(kind: str, name: str, known: Collection[str]) -> None:
+    """Raise UnknownName with the most similar names if this one is not known."""
+    if name not in known:
+        raise UnknownName(f"{kind} {name!r}: no such {kind}; try {near(name, known)}")
 
 
 def near(word: str, names: Iterable[str]) -> str:

@@ -330,9 +330,9 @@ def aliases() -> dict[str, str]:
     Raises LedgerError for an alias that is also the name or an alias of another figure.
     """
     figure_of: dict[str, str] = {}
-    targets = [item for ledger in papers() for item in ledger.figures.items()]
+    targets = [(name, ledger.figures[name]) for name, ledger in _by_figure().items()]
     for alias, name in ((alias, name) for name, target in targets for alias in target.aliases):
-        if alias in figure_of or any(alias in ledger.figures for ledger in papers()):
+        if alias in figure_of or alias in _by_figure():
             raise LedgerError(f"alias {alias} of {name}: is the name of another figure")
         figure_of[alias] = name
     return figure_of
@@ -340,32 +340,19 @@ def aliases() -> dict[str, str]:
 
 def figure_name(word: str) -> str:
     """Return the figure with this name or alias; raises UnknownName if there is none."""
-    name = aliases().get(word, word)
-    if name not in _papers_of():
-        names = [*_papers_of(), *aliases()]
-        raise folders.UnknownName(
-            f"figure {word!r}: no such figure; try {folders.near(word, names)}"
-        )
-    return name
+    folders.require("figure", word, [*_by_figure(), *aliases()])
+    return aliases().get(word, word)
 
 
 def of_figure(figure: str) -> Ledger:
     """Return the ledger of a figure's paper; raises UnknownName for an unknown figure."""
-    return of_paper(paper_of(figure))
-
-
-def paper_of(figure: str) -> str:
-    """Return the key of a figure's paper; raises UnknownName for an unknown figure."""
-    if figure not in _papers_of():
-        raise folders.UnknownName(
-            f"figure {figure!r}: no such figure; try {folders.near(figure, _papers_of())}"
-        )
-    return _papers_of()[figure]
+    folders.require("figure", figure, _by_figure())
+    return _by_figure()[figure]
 
 
 @cache
-def _papers_of() -> dict[str, str]:
-    return {name: ledger.paper for ledger in papers() for name in ledger.figures}
+def _by_figure() -> dict[str, Ledger]:
+    return {name: ledger for ledger in papers() for name in ledger.figures}
 
 
 def target(figure: str) -> Target:
@@ -392,10 +379,7 @@ def all_claims() -> dict[str, Claim]:
 
 def claim(name: str) -> Claim:
     """Return the claim of this id; raises UnknownName if there is none."""
-    if name not in all_claims():
-        raise folders.UnknownName(
-            f"claim {name!r}: no such claim; try {folders.near(name, all_claims())}"
-        )
+    folders.require("claim", name, all_claims())
     return all_claims()[name]
 
 

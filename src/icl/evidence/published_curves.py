@@ -53,7 +53,7 @@ def path(figure: str) -> Path | None:
 
     Raises UnknownName if there is no such figure.
     """
-    file = folders.PAPERS / ledger.paper_of(figure) / "published" / f"{figure}.csv"
+    file = folders.PAPERS / ledger.of_figure(figure).paper / "published" / f"{figure}.csv"
     return file if file.is_file() else None
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 from icl import registry
 from icl.core import plain_yaml
 from icl.core.config import SCALES, ConstantError, canonical, digest
-from icl.core.folders import near
+from icl.core.folders import near, require
 from icl.core.plain_yaml import number
 from icl.core.sweep import Overrides, checked
 
@@ -167,7 +167,7 @@ def check_typed(words: Iterable[str], entries: Iterable[str], files: Iterable[st
         option, _, value = word.partition("=")
         name = value or after
         if option == "--workflow-profile" and name not in PROFILES and not Path(name).exists():
-            raise ConstantError(f"profile {name!r}: no such profile; try {near(name, PROFILES)}")
+            require("profile", name, PROFILES)
     for file in map(Path, files):
         plain_yaml.load(file.read_text(encoding="utf-8"), str(file))
     given = [entry.partition("=")[::2] for entry in entries]

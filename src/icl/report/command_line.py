@@ -304,10 +304,11 @@ def review(figure: str) -> None:
         " ".join(step): not subprocess.run([sys.executable, "-m", *step], check=False).returncode
         for step in steps
     }
-    planted = f"`python -m tests.planted {ledger.paper_of(name)}`"
+    paper = ledger.of_figure(name).paper
+    planted = f"`python -m tests.planted {paper}`"
     advice = f"{planted}, then `make gallery_text` was run: {' '.join(PAGES)}"
     passed[advice] = passed.pop(" ".join(steps[-1]))
-    violations = Path("tests/papers", ledger.paper_of(name), "planted.py")
+    violations = Path("tests/papers", paper, "planted.py")
     text = violations.read_text(encoding="utf-8") if violations.is_file() else ""
     for what, lacking in (
         (f"a violation in {violations}", [claim for claim in claims if f'"{claim}"' not in text]),
