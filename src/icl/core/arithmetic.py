@@ -2,8 +2,8 @@
 machines are compared.
 
 Products and sums are rounded in an order that depends on the processor and on settings of the
-libraries. Two machines whose digests agree give the same results; otherwise the first operation
-that differs says where to look.
+libraries. Machines with equal digests give the same results; else the first operation that differs
+says where to look.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from icl.core.files import read_text
 from icl.core.lazy import torch
 from icl.core.streams import stream
 
@@ -27,10 +28,7 @@ OpenBLAS, and by threads.
 
 
 def processor() -> str:
-    """Return the name of the processor, as the operating system gives it."""
-    path = Path("/proc/cpuinfo")
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    named = re.search(r"^model name.*?: *(.*)$", text, re.MULTILINE)
+    named = re.search(r"^model name.*?: *(.*)$", read_text(Path("/proc/cpuinfo")), re.MULTILINE)
     return named[1].strip() if named else platform.processor() or platform.machine()
 
 
@@ -72,8 +70,8 @@ def _results() -> Iterator[tuple[str, Any]]:
 
 @cache
 def record() -> dict[str, Any]:
-    """Return processor, vector units in use, settings, threads and operations, each with a
-    digest of its result.
+    """Return processor, vector units in use, settings, threads and operation -> digest of its
+    result.
     """
     with torch.no_grad():
         results = {name: np.ascontiguousarray(result) for name, result in _results()}
@@ -90,14 +88,11 @@ def record() -> dict[str, Any]:
 
 
 def digest(recorded: Mapping[str, Any]) -> str:
-    """Return one digest of all operations."""
     return hashlib.sha256("".join(recorded["operations"].values()).encode()).hexdigest()[:12]
 
 
 def first_difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Return the name of the first operation with another digest in the two records; empty if
-    there is none.
-    """
+    """Return the first operation with another digest in the two records; empty without any."""
     other = theirs["operations"]
     differ = (name for name, one in ours["operations"].items() if other.get(name, one) != one)
     return next(differ, "")

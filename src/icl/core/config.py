@@ -32,9 +32,8 @@ class ConstantError(Problem, ValueError):
 class Constant:
     """Grade, source and allowed range of one constant.
 
-    grade: `published` (stated by the authors or read off their slides), `inferred` (deduced from
-    published material; the source explains how) or `ours` (not stated in the papers; the source
-    explains the choice).
+    grade : `published` (stated by the authors or read off their slides), `inferred` (deduced from
+        published material; the source explains how) or `ours` (the source explains the choice)
     """
 
     grade: str
@@ -47,7 +46,6 @@ class Constant:
     even: bool = False
 
     def allowed(self) -> str:
-        """Return the allowed values, in words."""
         limits = {"above": self.above, "at least": self.at_least, "at most": self.at_most}
         parts = [f"{words} {limit:g}" for words, limit in limits.items() if limit is not None]
         parts += ["even"] if self.even else []
@@ -55,7 +53,6 @@ class Constant:
         return " and ".join(parts) or "of any size"
 
     def admits(self, value: Any) -> bool:
-        """Return whether `value` lies in the allowed range."""
         if self.choices:
             return value in self.choices
         if not isinstance(value, int | float):
@@ -115,7 +112,6 @@ class Constants:
 
     @classmethod
     def about(cls, name: str) -> Constant:
-        """Grade, source and limits of the constant `name`."""
         return cls.__dataclass_fields__[name].metadata["constant"]
 
     def graded(self) -> list[dict[str, Any]]:

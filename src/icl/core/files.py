@@ -29,8 +29,8 @@ class ReadError(Problem, ValueError):
 
 @contextmanager
 def reading(path: Path, kind: str, refusal: type[ReadError]) -> Iterator[None]:
-    """Turn the errors of a block that reads a file into refusals: the libraries raise nearly any
-    for a damaged one.
+    """Turn the errors of a block that reads a file, which may be any for a damaged one, into
+    refusals.
     """
     try:
         yield
@@ -56,7 +56,7 @@ def _checksum(about: Mapping[str, Any], parts: Iterable[Part]) -> str:
 
 def stamped(about: Mapping[str, Any], parts: Iterable[Part] = ()) -> dict[str, Any]:
     """Return a file's metadata with the SHA-256 of them and of its content, which formats do not
-    check themselves.
+    check.
     """
     return {**about, "sha256": _checksum(about, parts)}
 
@@ -73,8 +73,7 @@ def intact(
 
 @contextmanager
 def write_aside(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; renamed to it (after fsync) when the block ends without
-    an error.
+    """Yield a temporary path beside `path`, which replaces it (after fsync) when the block ends.
 
     Raises WriteError if the file cannot be written; a previous file at `path` is then unchanged.
     """
@@ -124,11 +123,10 @@ def _clear(path: Path) -> None:
 
 
 def reset_future_times(folder: Path) -> None:
-    """Set the modification times below `folder` that lie in the future, after a clock was set back,
-    to now.
+    """Set modification times below `folder` that lie in the future, after a clock was set back, to
+    now.
 
-    Snakemake fails a job whose output is older than its input, and would do so until that time has
-    come.
+    Until that time has come, Snakemake would fail a job whose output is older than its input.
     """
     for path in folder.rglob("*"):
         with suppress(OSError):
@@ -150,6 +148,11 @@ def link_or_copy(source: Path, target: Path) -> None:
     except OSError:
         with write_aside(target) as aside:
             shutil.copyfile(source, aside)
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file; empty if it is missing."""
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def write_text(path: Path, text: str) -> None:

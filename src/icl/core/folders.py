@@ -30,9 +30,7 @@ def papers() -> tuple[str, ...]:
 
 
 def drawn_seed(paper: str, model: str) -> int:
-    """Return the seed of the run that the pictures of a model draw, which is data: it is chosen
-    after the runs are made, and no code changes with it.
-    """
+    """Return the seed of the run that a model's pictures draw: data, chosen after the runs."""
     text = (PAPERS / paper / "published" / "drawn_seeds.yaml").read_text(encoding="utf-8")
     return int(plain_yaml.load(text)[model])
 
@@ -43,8 +41,8 @@ def importable(folder: Path) -> list[Path]:
 
 
 def strays() -> list[Path]:
-    """Return what lies among the package's modules but has no name that can be imported, as systems
-    and editors leave it: ._a.py, .#a.py, a (copy).py. Nothing reads it.
+    """Return what lies among the modules under a name that cannot be imported, such as ._a.py,
+    .#a.py and a (copy).py, which systems and editors leave.
     """
     folders = [PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir())]
     return [path for folder in folders for path in _sources(folder) if not _is_module(path)]

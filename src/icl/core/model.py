@@ -59,6 +59,5 @@ class Model:
     @property
     def constants(self) -> frozenset[str]:
         """The names of its constants, which a user can change."""
-        return frozenset(
-            f.name for part in (self.config, self.evaluation) for f in fields(part)
-        ) - {"seed"}
+        every = *fields(self.config), *fields(self.evaluation)
+        return frozenset(field.name for field in every) - {"seed"}

@@ -21,10 +21,8 @@ class Note:
     @property
     def full(self) -> str:
         """The note with every reduction, as in "reduced: steps 4500 of 500000"."""
-        return self._joined(
-            "reduced: "
-            + ", ".join(f"{what} {here} of {there}" for what, here, there in self.reduced)
-        )
+        parts = ", ".join(f"{what} {here} of {there}" for what, here, there in self.reduced)
+        return self._joined(f"reduced: {parts}")
 
     @property
     def brief(self) -> str:

@@ -59,9 +59,7 @@ def load(text: str, place: str = "the text") -> Any:
 
 
 def _value(node: Any, known: dict[int, Any]) -> Any:
-    """Return the data of a node; `known` has those of the nodes above, which aliases repeat, and
-    None for open ones.
-    """
+    """Return the data of a node; `known` has those of the nodes above, None for open ones."""
     if isinstance(node, yaml.ScalarNode):
         return _scalar(node)
     if id(node) not in known:

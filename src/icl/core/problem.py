@@ -6,5 +6,4 @@ class Problem(Exception):
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return the message of an error without its line breaks."""
     return " ".join(str(error).split())

@@ -42,8 +42,8 @@ def is_clone() -> bool:
 
 
 def about(**more: Any) -> dict[str, Any]:
-    """Versions, git revision, whether the tree was clean, the machine's arithmetic, and `more`;
-    outside a clone revision and clean are None.
+    """Versions, git revision, whether the tree was clean (both None outside a clone), arithmetic,
+    `more`.
     """
     status = _git("status", "--porcelain", "--untracked-files=normal") if is_clone() else None
     return {

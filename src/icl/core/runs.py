@@ -36,7 +36,7 @@ class Runs:
     def at(self, step: int) -> "dict[str, torch.Tensor]":
         """Return the weights after `step` steps: name -> tensor (runs, ...).
 
-        Raises ValueError if there is no snapshot at this step.
+        Raises ValueError without a snapshot there.
         """
         if step not in self.sweep.snapshots:
             raise ValueError(
@@ -46,7 +46,6 @@ class Runs:
         return {name: w[:, index] for name, w in self.weights.items()}
 
     def last(self) -> "dict[str, torch.Tensor]":
-        """Return the weights at the end of training."""
         return self.at(self.sweep.snapshots[-1])
 
     def alone(self, index: int, test: Any = None) -> "Runs":
@@ -88,10 +87,9 @@ def read_tensors(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]"
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the tensors of a file as numpy arrays, and its metadata, without importing torch,
-    which takes seconds.
+    """Return the tensors of a file as numpy arrays, and its metadata, without importing torch.
 
-    Raises RunsError if the file is damaged or was not written by this package.
+    Raises RunsError if the file is damaged or foreign.
     """
     from safetensors import safe_open
 
@@ -117,17 +115,14 @@ def save(path: Path, runs: Runs, about: dict[str, Any]) -> None:
 def load(path: Path, sweep: Sweep) -> Runs:
     """Read the weights of a sweep, or of one shard of it.
 
-    Raises RunsError if the file is damaged or foreign, or holds the runs of another sweep or of
-    other constants.
+    Raises RunsError if the file is damaged, foreign, or of another sweep or other constants.
     """
     tensors, about = read_tensors(path)
-    if canonical(about.get("sweep")) != canonical(sweep.compact()):
-        held = about["sweep"].get("name") if isinstance(about.get("sweep"), dict) else None
-        what = (
-            "with other constants or another shard"
-            if held == sweep.name
-            else f"of the sweep {held}"
-        )
+    stored = about.get("sweep")
+    if canonical(stored) != canonical(sweep.compact()):
+        held = stored.get("name") if isinstance(stored, dict) else None
+        others = "with other constants or another shard"
+        what = others if held == sweep.name else f"of the sweep {held}"
         raise RunsError(f"{path}: holds runs {what}, not those of {sweep.name}; {AGAIN}")
     weights = {
         n.removeprefix("weights/"): t for n, t in tensors.items() if n.startswith("weights/")
@@ -147,12 +142,11 @@ def load(path: Path, sweep: Sweep) -> Runs:
 
 
 def beside(weights: Path) -> tuple[Path, Path]:
-    """Return the files beside a shard's weights: a second name of the finished ones, and the
-    state of a training.
+    """Return the files beside a shard's weights: a second name of finished ones, and a training's
+    state.
     """
-    return weights.with_name(f".{weights.stem}.finished.safetensors"), weights.with_suffix(
-        ".state.safetensors"
-    )
+    finished = weights.with_name(f".{weights.stem}.finished.safetensors")
+    return finished, weights.with_suffix(".state.safetensors")
 
 
 def metadata(path: Path) -> dict[str, Any]:
@@ -178,13 +172,10 @@ def merge(sweep: Sweep, shards: Sequence[Runs]) -> Runs:
         raise RunsError(f"runs of {sweep.name}: no weights file was given")
     for index, part in enumerate(shards):
         if part.sweep.trained() != sweep.shard(index, count).trained():
-            raise RunsError(
-                f"runs of {sweep.name}, shard {index} of {count}: trained with other constants; "
-                f"run again"
-            )
-    order = np.argsort(
-        np.concatenate([np.arange(len(sweep.configs))[i::count] for i in range(count)])
-    )
+            shard = f"runs of {sweep.name}, shard {index} of {count}"
+            raise RunsError(f"{shard}: trained with other constants; run again")
+    numbers = np.arange(len(sweep.configs))
+    order = np.argsort(np.concatenate([numbers[index::count] for index in range(count)]))
     weights = {
         n: torch.cat([p.weights[n] for p in shards])[torch.from_numpy(order)]
         for n in shards[0].weights
@@ -193,49 +184,36 @@ def merge(sweep: Sweep, shards: Sequence[Runs]) -> Runs:
 
 
 def load_all(sweeps: Mapping[str, Sweep], paths: Sequence[Path]) -> dict[str, Runs]:
-    """Return the runs of every sweep from the weights files
-    <sweep>/<index>of<count>.safetensors, shards in order.
-    """
+    """Return the runs of every sweep from <sweep>/<index>of<count>.safetensors, shards in order."""
     runs = {}
     for name, sweep in sweeps.items():
-        shards = [path for path in paths if path.parent.name == name]
-        runs[name] = merge(
-            sweep, [load(path, sweep.shard(i, len(shards))) for i, path in enumerate(shards)]
-        )
+        files = [path for path in paths if path.parent.name == name]
+        shards = [load(path, sweep.shard(index, len(files))) for index, path in enumerate(files)]
+        runs[name] = merge(sweep, shards)
     return runs
 
 
 def diverged(runs: Runs) -> list[str]:
-    """One line per diverged run: its sweep, number, seed, step size, the constants that the sweep
-    varies, and the step.
-
-    No operation mixes runs, so the others are unaffected.
+    """One line per diverged run: its sweep, number, seed, step size, varied constants, and the
+    step.
     """
     sweep = runs.sweep
-    finite = [torch.isfinite(w).reshape(*w.shape[:2], -1).all(dim=2) for w in runs.weights.values()]
-    weights = (
-        torch.stack(finite).all(dim=0).numpy()
-        if finite
-        else np.ones((len(sweep.configs), 1), dtype=bool)
-    )
+    finite = np.ones((len(sweep.configs), len(sweep.snapshots)), dtype=bool)
+    for w in runs.weights.values():
+        finite &= torch.isfinite(w).reshape(*w.shape[:2], -1).all(dim=2).numpy()
     lines = []
-    for index, (config, losses, is_finite) in enumerate(
-        zip(sweep.configs, runs.losses, weights, strict=True)
-    ):
+    for index, config in enumerate(sweep.configs):
         # A step's loss is that of the weights before it; the last weights have none.
-        steps = [*np.flatnonzero(~np.isfinite(losses)), *(np.array(sweep.snapshots)[~is_finite])]
+        steps = [*np.flatnonzero(~np.isfinite(runs.losses[index]))]
+        steps += [*np.array(sweep.snapshots)[~finite[index]]]
         if steps:
-            names = [
-                f.name
-                for f in dataclasses.fields(config)
-                if f.name == "learning_rate" or sweep.varied(f.name)
+            about = [f"seed {config.seed}"] + [
+                f"{field.name} = {getattr(config, field.name)!r}"
+                for field in dataclasses.fields(config)
+                if field.name == "learning_rate" or sweep.varied(field.name)
             ]
-            constants = [f"{name} = {getattr(config, name)!r}" for name in names]
-            lines.append(
-                f"sweep {sweep.name}, run {index} "
-                f"({', '.join([f'seed {config.seed}', *constants])}): "
-                f"not finite from step {min(steps)} on"
-            )
+            run = f"sweep {sweep.name}, run {index} ({', '.join(about)})"
+            lines.append(f"{run}: not finite from step {min(steps)} on")
     return lines
 
 

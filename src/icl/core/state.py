@@ -20,9 +20,7 @@ from icl.core.runs import FORMAT, RunsError, read_tensors, write_tensors
 
 @dataclass
 class State:
-    """Everything needed to continue a training with the same values, and the CPU seconds of the
-    processes before.
-    """
+    """All that continues a training with the same values, and the CPU seconds before."""
 
     step: int
     params: "dict[str, torch.Tensor]"
@@ -42,12 +40,8 @@ def save_state(path: Path, state: State, fingerprint: str) -> None:
     groups = {"params": state.params, "optimiser": state.optimiser, "snapshots": state.snapshots}
     tensors = {f"{group}/{n}": t for group, part in groups.items() for n, t in part.items()}
     tensors["losses"] = torch.from_numpy(state.losses)
-    about = {
-        "format": FORMAT,
-        "step": state.step,
-        "fingerprint": fingerprint,
-        "cpu_seconds": state.cpu_seconds,
-    }
+    about = {"format": FORMAT, "fingerprint": fingerprint, "step": state.step}
+    about |= {"cpu_seconds": state.cpu_seconds}
     # A file does not keep the order of the weights, which a sum over all of them follows.
     write_tensors(path, tensors, about | {"order": list(tensors)})
 
@@ -80,8 +74,8 @@ def progress(name: str, steps: int) -> Callable[[State], None]:
     """Return a callback that says how far a training is: on stdout, which is a job's log, and on
     the descriptor in ICL_PROGRESS, which is the terminal or the log of the workflow.
 
-    A line says the step, the share done and the time left. The first comes after FIRST_LINE
-    seconds, each of the next after twice the time, at most a minute.
+    The first line comes after FIRST_LINE seconds, each of the next after twice the time, at most a
+    minute.
     """
     number = os.environ.get(PROGRESS, "")
     streams = [sys.stdout]
@@ -103,12 +97,8 @@ def progress(name: str, steps: int) -> Callable[[State], None]:
         for stream in streams:
             # Training goes on with a full disk, and without its terminal.
             with suppress(OSError):
-                print(
-                    f"{name}: step {state.step:,} of {steps:,}, {state.step / steps:.0%}, {left} "
-                    f"left",
-                    file=stream,
-                )
-                stream.flush()
+                reached = f"step {state.step:,} of {steps:,}, {state.step / steps:.0%}"
+                print(f"{name}: {reached}, {left} left", file=stream, flush=True)
         last = now
         pause = min(2 * pause, 60.0)
 
@@ -119,7 +109,7 @@ def watched(
     name: str, steps: int, path: Path, fingerprint: str, seconds: float
 ) -> Callable[[State], None]:
     """Return a callback for `train` that shows progress, saves the state every `seconds` seconds,
-    and ends the training after SIGTERM (a cluster's time limit, a killed job) or SIGINT (Ctrl-C).
+    and ends the training after SIGTERM (a time limit, a killed job) or SIGINT (Ctrl-C).
 
     From now on these signals wait for the end of a step; a second one ends the process at once.
     After a signal the state is saved, and SystemExit raised with the shell's status for it.
@@ -147,10 +137,8 @@ def watched(
             last = time.monotonic()
         if received:
             save_state(path, state, fingerprint)
-            print(
-                f"{signal.Signals(received[0]).name} at step {state.step}: the state is saved",
-                flush=True,
-            )
+            name = signal.Signals(received[0]).name
+            print(f"{name} at step {state.step}: the state is saved", flush=True)
             raise SystemExit(128 + received[0])
 
     return after_step

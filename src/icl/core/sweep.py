@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from icl.core.config import ConstantError
@@ -34,22 +35,18 @@ class Sweep:
 
     @property
     def seeds(self) -> list[int]:
-        """The seed of every run, in order."""
         return [config.seed for config in self.configs]
 
     @property
     def is_random(self) -> bool:
-        """Whether its runs depend on their seeds."""
         return self.model.is_random(self.configs)
 
     def from_seed(self, first: int) -> "Sweep":
         """Return the sweep with seeds from `first` on; unchanged if nothing is random."""
         if first == 0 or not self.is_random:
             return self
-        configs = tuple(
-            dataclasses.replace(config, seed=first + config.seed) for config in self.configs
-        )
-        return dataclasses.replace(self, configs=configs)
+        configs = (dataclasses.replace(one, seed=first + one.seed) for one in self.configs)
+        return dataclasses.replace(self, configs=tuple(configs))
 
     def trained(self) -> tuple[Any, ...]:
         """Return what the trained weights depend on."""
@@ -75,71 +72,56 @@ class Sweep:
     def shard(self, index: int, count: int) -> "Sweep":
         """Every `count`-th run from `index` on, under the same name."""
         if not 0 <= index < count <= len(self.configs):
-            raise ConstantError(
-                f"shard {index} of {count}: the sweep {self.name} has {len(self.configs)} runs"
-            )
+            shard = f"shard {index} of {count}"
+            raise ConstantError(f"{shard}: the sweep {self.name} has {len(self.configs)} runs")
         return dataclasses.replace(self, configs=self.configs[index::count])
 
     def override(self, values: Mapping[str, Any]) -> "Sweep":
-        """Return the sweep with some constants replaced in every config or in the test; other steps
+        """Return the sweep with some constants replaced in every config or the test; other steps
         rescale the snapshots.
 
-        Raises ConstantError for a name that neither Config nor Evaluation has, for a value out of
-        range, and for a constant that the sweep itself varies.
+        Raises ConstantError for an unknown constant, a value out of range, and one that the sweep
+        varies.
         """
         known = (_names(self.configs[0]) | _names(self.test)) - {"seed"}
         for name, value in values.items():
             if name not in known:
-                model = self.model.name
-                names = ", ".join(sorted(known))
-                raise ConstantError(
-                    f"constant {name} = {value!r}: {model} has no such constant; it has {names}"
-                )
+                lacks = f"{self.model.name} has no such constant; it has {', '.join(sorted(known))}"
+                raise ConstantError(f"constant {name} = {value!r}: {lacks}")
             if self.varied(name):
                 raise self.varies(name, value)
         configs = tuple(_replaced(config, values) for config in self.configs)
+        test = _replaced(self.test, values)
         snapshots = self.snapshots
         last = self.snapshots[-1]
         if "steps" in values and last > 0:
             snapshots = tuple(sorted({round(step * values["steps"] / last) for step in snapshots}))
-        return dataclasses.replace(
-            self, configs=configs, snapshots=snapshots, test=_replaced(self.test, values)
-        )
+        return dataclasses.replace(self, configs=configs, snapshots=snapshots, test=test)
 
     def varies(self, name: str, value: Any) -> ConstantError:
         """Return the error for setting a constant that the sweep varies itself."""
-        return ConstantError(
-            f"constant {name} = {value!r}: the sweep {self.name} varies it itself over "
-            f"{self.varied(name)}"
-        )
+        varies = f"the sweep {self.name} varies it itself over {self.varied(name)}"
+        return ConstantError(f"constant {name} = {value!r}: {varies}")
 
     def varied(self, name: str) -> list[Any]:
-        """Return the values of the constant `name` if the configs differ in it, else nothing (as
-        for the seed).
-        """
-        values = {
-            getattr(config, name)
-            for config in self.configs
-            if name != "seed" and name in _names(config)
-        }
+        """Return the values of the constant `name` if the configs differ in it, not of the seed."""
+        if name == "seed" or name not in _names(self.configs[0]):
+            return []
+        values = {getattr(config, name) for config in self.configs}
         return sorted(values) if len(values) > 1 else []
 
 
 def _names(part: Any) -> set[str]:
-    """Return the constants of a Config or Evaluation."""
     return {field.name for field in dataclasses.fields(part)}
 
 
 def _replaced(part: Any, values: Mapping[str, Any]) -> Any:
-    return dataclasses.replace(
-        part, **{name: value for name, value in values.items() if name in _names(part)}
-    )
+    own = {name: value for name, value in values.items() if name in _names(part)}
+    return dataclasses.replace(part, **own)
 
 
 def reductions(ours: Sweep, papers: Sweep) -> list[tuple[str, str, str]]:
-    """Return what differs between a sweep's trainings and tests at two scales: name, value here,
-    value in the paper.
-    """
+    """Return what differs between a sweep at two scales: name, value here, value in the paper."""
     here = _amounts(ours)
     there = _amounts(papers)
     return [(name, here[name], there[name]) for name in here if here[name] != there[name]]
@@ -152,9 +134,7 @@ def _amounts(sweep: Sweep) -> dict[str, str]:
         for field in dataclasses.fields(parts[0]):
             if field.name not in ("seed", "steps"):
                 values = dict.fromkeys(getattr(part, field.name) for part in parts)
-                words = (
-                    f"{value:g}" if isinstance(value, float) else str(value) for value in values
-                )
+                words = [f"{one:g}" if isinstance(one, float) else str(one) for one in values]
                 # A constant prompts_test is "prompts of the test".
                 name = field.name.removesuffix("_test") if suffix else field.name
                 amounts[(name + suffix).replace("_", " ")] = ", ".join(words).replace("_", " ")
@@ -168,46 +148,31 @@ Overrides = Mapping[str, Mapping[str, Any]]
 def checked(constants: object) -> Overrides:
     """Return the constants as they are; raises ConstantError unless {model: {constant: value}}."""
     models = constants if isinstance(constants, dict) else {str(constants): {}}
-    words = [
-        word
-        for key, part in models.items()
-        for word in (key, *(part if isinstance(part, dict) else ()))
-    ]
-    if any(":" in str(word) for word in words):
+    parts = [part for part in models.values() if isinstance(part, dict)]
+    if any(":" in str(word) for word in chain(models, *parts)):
         raise ConstantError(f"constants {constants!r}: YAML needs a space after each colon")
-    if not isinstance(constants, dict) or not all(
-        isinstance(part, dict) for part in constants.values()
-    ):
-        raise ConstantError(
-            f"constants {constants!r}: not of the form {{model: {{constant: value}}}}"
-        )
-    return constants
+    if constants is models and len(parts) == len(models):
+        return models
+    raise ConstantError(f"constants {constants!r}: not of the form {{model: {{constant: value}}}}")
 
 
 def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:
     """Return the user's constants for the sweep's model, without those that the sweep varies."""
-    return {
-        name: value
-        for name, value in constants.get(sweep.model.name, {}).items()
-        if not sweep.varied(name)
-    }
+    given = constants.get(sweep.model.name, {})
+    return {name: value for name, value in given.items() if not sweep.varied(name)}
 
 
-def applied(sweeps: Iterable[Sweep], constants: Overrides, first_seed: int = 0) -> dict[str, Sweep]:
-    """Return the sweeps by name, with the user's constants and seeds starting at `first_seed`.
-
-    A constant that a sweep varies itself does not change.
+def applied(sweeps: Iterable[Sweep], constants: Overrides, first_seed: int) -> dict[str, Sweep]:
+    """Return the sweeps by name, with the user's constants, unless a sweep varies them itself, and
+    seeds starting at `first_seed`.
 
     Raises ConstantError for an unknown constant or a value out of range.
     """
-    pairs = [
-        (sweep, applicable(sweep, constants))
-        for sweep in (one.from_seed(first_seed) for one in sweeps)
-    ]
+    started = [sweep.from_seed(first_seed) for sweep in sweeps]
+    pairs = [(sweep, applicable(sweep, constants)) for sweep in started]
     try:
         # Building the configs again is the slowest part, and most calls change no constants.
         return {sweep.name: sweep.override(values) if values else sweep for sweep, values in pairs}
     except ArithmeticError as error:
-        raise ConstantError(
-            f"constants {dict(constants)}: too large or too small to compute with ({error})"
-        ) from error
+        problem = f"too large or too small to compute with ({error})"
+        raise ConstantError(f"constants {dict(constants)}: {problem}") from error

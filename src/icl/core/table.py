@@ -86,10 +86,7 @@ class Table:
     curves: pd.DataFrame
 
     def curve(self, panel: str, series: str, observable: str) -> pd.DataFrame:
-        """One curve in order of x.
-
-        Raises ValueError if there is none, or several values at one x.
-        """
+        """One curve in order of x; raises ValueError for none, or several values at one x."""
         rows = _chosen(self.curves, panel, series, observable).sort_values("x")
         if rows.empty or rows["x"].duplicated().any():
             problem = "no curve" if rows.empty else "several values at one x"
@@ -108,8 +105,7 @@ class Table:
         return cells["value"].to_numpy().reshape(cells["series"].nunique(), -1)
 
     def fact(self, observable: str) -> dict[int | None, float]:
-        """Return the observable of every run that a claim can bound: seed -> value, under None if
-        it is computed.
+        """Return an observable that a claim can bound: seed -> value, under None if it is computed.
 
         Raises ValueError if it has several values per run.
         """
@@ -192,7 +188,6 @@ def conform(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def join(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Measured rows from several parts, in order."""
     return pd.concat(list(parts), ignore_index=True)
 
 
@@ -206,14 +201,11 @@ def validate(table: Table) -> None:
     for name, frame, columns in (("runs", table.runs, RUNS), ("curves", table.curves, CURVES)):
         where = f"{table.figure}: table {name}"
         types = {column: str(kind) for column, kind in frame.dtypes.items()}
-        if types != (
-            expected := {
-                column: str(pd.Series(dtype=kind).dtype) for column, kind in columns.items()
-            }
-        ):
+        expected = {name: str(pd.Series(dtype=kind).dtype) for name, kind in columns.items()}
+        if types != expected:
             raise TableError(f"{where}: columns are {types}, expected {expected}")
-        for column in ({"observable", "statistic"} & set(columns)) if len(frame) else ():
-            if (frame[column] == "").any() or frame[column].isna().any():
+        for column in {"observable", "statistic"} & set(columns):
+            if frame[column].fillna("").eq("").any():
                 raise TableError(f"{where}: column {column} has empty cells")
     if table.runs.empty:
         raise TableError(f"{table.figure}: table runs has no rows")
@@ -230,21 +222,17 @@ def write(path: Path, table: Table, about: dict[str, Any]) -> None:
     validate(table)
     parts = {"runs": table.runs, "curves": table.curves}
     whole = join(conform(frame).assign(table=name) for name, frame in parts.items())
-    write_plain(
-        path, whole, {**about, "format": FORMAT, "figure": table.figure, "scale": table.scale}
-    )
+    stated = {"format": FORMAT, "figure": table.figure, "scale": table.scale}
+    write_plain(path, whole, {**about, **stated})
 
 
 def _parts(frame: pd.DataFrame) -> Iterator[Part]:
     """Yield every column's name, type and values: parquet's checksums exclude its footer."""
-    for name, values in (
-        ("", frame.index.to_series()),
-        *((str(name), frame[name]) for name in frame),
-    ):
+    for name, values in (("", frame.index.to_series()), *frame.items()):
         numbers = pd.api.types.is_numeric_dtype(values.dtype)
         array = values.to_numpy()
         data = array.tobytes() if numbers else canonical(values.fillna("").tolist()).encode()
-        yield [name, array.dtype.str if numbers else "text"], data
+        yield [str(name), array.dtype.str if numbers else "text"], data
 
 
 def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
@@ -254,7 +242,7 @@ def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
 
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
     parts = _parts(arrow.to_pandas(ignore_metadata=True))
-    stored = canonical(stamped({"format": "icl-frame", **about}, parts))
+    stored = canonical(stamped(about, parts))
     arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"icl": stored})
     with write_aside(path) as aside:
         pq.write_table(arrow, aside, compression="zstd")
@@ -275,9 +263,8 @@ def read(
         if wanted and about.get(key) != wanted:
             raise TableError(f"{path}: holds {key} {about.get(key)}, not {wanted}; {AGAIN}")
     if fingerprint not in ("", about.get("fingerprint")):
-        raise TableError(
-            f"{path}: was measured by other code or constants, or in another arithmetic; {AGAIN}"
-        )
+        others = "other code or constants, or in another arithmetic"
+        raise TableError(f"{path}: was measured by {others}; {AGAIN}")
     with reading(path, "a table", TableError):
         parts = [
             frame.loc[frame["table"] == name, list(columns)].astype(columns).reset_index(drop=True)
@@ -302,36 +289,28 @@ def _bounded(path: Path) -> "pa.Table":
         file = pq.ParquetFile(stream)
         # Not the number of values of each column: pyarrow ends the process at some damaged columns.
         cells = file.metadata.num_rows * file.metadata.num_columns
-        size = sum(
-            file.metadata.row_group(index).total_byte_size
-            for index in range(file.metadata.num_row_groups)
-        )
-        texts = [
-            name
-            for name, kind in zip(file.schema_arrow.names, file.schema_arrow.types, strict=True)
-            if pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        ]
+        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        size = sum(group.total_byte_size for group in groups)
         if cells > MOST_CELLS or size > MOST_BYTES:
-            raise TableError(
-                f"{path}: holds {cells} cells in {size} bytes, more than any table; {AGAIN}"
-            )
+            held = f"{cells} cells in {size} bytes, more than any table"
+            raise TableError(f"{path}: holds {held}; {AGAIN}")
+        texts = [
+            field.name
+            for field in file.schema_arrow
+            if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+        ]
         # A text that many rows repeat is stored once, and so it is in memory.
         coded = pq.ParquetFile(stream, read_dictionary=texts).read()
-    parts = [part for name in texts for part in coded[name].chunks]
-    size = sum(
-        pc.sum(pc.take(pc.binary_length(part.dictionary), part.indices)).as_py() or 0
-        for part in parts
-    )
+    size = 0
+    for part in (part for name in texts for part in coded[name].chunks):
+        size += pc.sum(pc.take(pc.binary_length(part.dictionary), part.indices)).as_py() or 0
     if size > MOST_BYTES:
         raise TableError(f"{path}: holds {size} bytes of text, more than any table; {AGAIN}")
     return coded.cast(file.schema_arrow)
 
 
 def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return a frame and its metadata, as written by write_plain.
-
-    Raises TableError if the file cannot be read, is damaged or foreign.
-    """
+    """Return a frame and its metadata, as written by write_plain; raises TableError."""
     with reading(path, "parquet", TableError):
         arrow = _bounded(path)
         stored = (arrow.schema.metadata or {}).get(b"icl")

@@ -79,8 +79,7 @@ def train(
 def loss_and_gradient(
     sweep: Sweep, weights: "dict[str, torch.Tensor]", batch: "dict[str, torch.Tensor]"
 ) -> "tuple[torch.Tensor, dict[str, torch.Tensor]]":
-    """Return the loss of every run, (runs,), and its gradient with respect to the run's own
-    weights.
+    """Return the loss of every run, (runs,), and its gradient in the run's own weights.
 
     Raises ValueError for a model without a loss.
     """

@@ -28,13 +28,10 @@ def run(plan: "Plan", name: str) -> None:
         if path.suffix == ".gif" and figure.frames:
             save_animation(figure.frames(made), path, note.full)
         elif path.stem == f"{name}_compared":
-            published = plan.published_file(name)
-            compares = compared.draw(
-                figure.draw(made), made, published_curves.read(published) if published else None
-            )
-            save_picture(
-                compares, path, note.full, [compared.KEY[figure.draws_one_run], note.brief]
-            )
+            file = plan.published_file(name)
+            published = published_curves.read(file) if file else None
+            below = [compared.KEY[figure.draws_one_run], note.brief]
+            save_picture(compared.draw(figure.draw(made), made, published), path, note.full, below)
         else:
             save_picture(figure.draw(made), path, note.full, [note.brief])
     record = {

@@ -28,21 +28,17 @@ def train(
     # Snakemake removes a job's outputs before it starts the job. A second name preserves weights
     # that a job finished after its Snakemake had ended.
     finished, saved = runs.beside(weights)
+    name = f"{sweep.name} {weights.stem}"
     if runs.is_current(finished, fingerprint):
-        print(f"{sweep.name} {weights.stem}: was finished before", flush=True)
+        print(f"{name}: was finished before", flush=True)
     else:
         device = device or provenance.device()
         last = sweep.snapshots[-1]
         start = state.load_state(saved, fingerprint) or training.start(sweep, device)
-        print(f"{sweep.name} {weights.stem}: from step {start.step} to {last}", flush=True)
-        after_step = state.watched(
-            f"{sweep.name} {weights.stem}", last, saved, fingerprint, seconds
-        )
+        print(f"{name}: from step {start.step} to {last}", flush=True)
+        after_step = state.watched(name, last, saved, fingerprint, seconds)
         trained = training.train(sweep, start, device=device, after_step=after_step)
-        runs.save(
-            finished,
-            trained,
-            provenance.about(fingerprint=fingerprint, cpu_seconds=start.cpu_seconds),
-        )
+        about = provenance.about(fingerprint=fingerprint, cpu_seconds=start.cpu_seconds)
+        runs.save(finished, trained, about)
     link_or_copy(finished, weights)
     saved.unlink(missing_ok=True)
