@@ -40,8 +40,9 @@ def mean_curve(
     yield rows(observable, seeds, values, x=x[:, None], **labels)
     mean, low, high = np.array([mean_interval(of_x) for of_x in values]).T
     band = BAND * groups.std(axis=-1)
-    yield rows(observable, None, mean, x=x, statistic="mean", count=len(seeds), low=low, high=high,
-               band_low=mean - band, band_high=mean + band, **labels)  # fmt: skip
+    labels |= {"statistic": "mean", "count": len(seeds), "low": low, "high": high}
+    labels |= {"band_low": mean - band, "band_high": mean + band}
+    yield rows(observable, None, mean, x=x, **labels)
 
 
 def mean_error(seeds: Sequence[int], wrong: np.ndarray, **labels: Any) -> Iterator[pd.DataFrame]:
@@ -84,17 +85,9 @@ def drawn_error(
     counts[index] = prompts
     band = BAND * evaluations.std(axis=-1)
     yield rows(ERROR, seeds, errors, x=x[:, None], count=counts, **labels)
-    yield rows(
-        ERROR,
-        seeds[index],
-        value,
-        x=x,
-        statistic=SINGLE,
-        count=prompts,
-        band_low=value - band,
-        band_high=value + band,
-        **labels,
-    )
+    labels |= {"statistic": SINGLE, "count": prompts}
+    labels |= {"band_low": value - band, "band_high": value + band}
+    yield rows(ERROR, seeds[index], value, x=x, **labels)
 
 
 def drawn_run(seeds: Sequence[int], index: int) -> pd.DataFrame:

@@ -2,11 +2,10 @@
 
 frozen.json holds one line per claim: the date of its bounds, and digests of what decides its row:
 bounds and conditions; kind, what is tested and premise; the code that measures it. A frozen claim
-does not change any more; a changed one is a new claim with a new id, and every output marks it as
-new. What changed between the first freeze and this one is in the `amended` entries of claims.yaml.
+does not change any more; a changed one is a new claim with a new id. What changed between the first
+freeze and this one is in the `amended` entries of claims.yaml.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from datetime import date
@@ -14,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from icl.core.config import canonical
-from icl.core.files import write_text
+from icl.core.config import digest
+from icl.core.files import read_text, write_text
 from icl.evidence import ledger
 from icl.evidence.ledger import Claim
 
@@ -26,25 +25,17 @@ PARTS = {"bounds": ("bounds", "conditions"), "texts": ("kind", "tested", "premis
 
 
 def digests(claim: Claim) -> dict[str, str]:
-    """Return the digests of the parts of a claim that are frozen.
-
-    Ranges are left out: they state which values an observable can have, and only clip its interval.
-    """
+    """Return the digests of a claim's frozen parts, without ranges, which only clip intervals."""
     bounds = [
         [bound.plain() | {"range": None} for bound in part]
         for part in (claim.bounds, claim.conditions)
     ]
     texts = [" ".join(text.split()) for text in (claim.kind, claim.tested, claim.premise)]
-    return {"bounds": _digest(bounds), "texts": _digest(texts)}
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
+    return {"bounds": digest(bounds), "texts": digest(texts)}
 
 
 def write(codes: Mapping[str, str], day: str = "") -> int:
-    """Freeze the current ledger; returns the number of claims. Claims with unchanged bounds keep
-    the date of these.
+    """Freeze the current ledger; returns the number of claims. Unchanged bounds keep their date.
 
     codes : figure -> digest of the code that measures it
     """
@@ -63,7 +54,7 @@ def write(codes: Mapping[str, str], day: str = "") -> int:
 
 @cache
 def _stored() -> dict[str, Any]:
-    return dict(json.loads(FILE.read_text(encoding="utf-8"))) if FILE.is_file() else {}
+    return dict(json.loads(read_text(FILE) or "{}"))
 
 
 def day() -> str:
@@ -77,9 +68,7 @@ def frozen() -> dict[str, dict[str, str]]:
 
 
 def changed(claim: Claim) -> list[str]:
-    """Return the parts of a frozen claim that differ now: bounds with conditions, texts (kind,
-    tested, premise).
-    """
+    """Return the PARTS of a frozen claim that differ now."""
     was = frozen().get(claim.id)
     now = digests(claim)
     return [part for part in PARTS if was and was[part] != now[part]]
@@ -92,30 +81,25 @@ def date_of_bounds(claim: Claim) -> str:
 
 
 def differences(claim: Claim, code: str = "") -> dict[str, list[str]]:
-    """How a claim differs from the freeze, in words: "amended", "new" or "code" -> one text per
-    difference.
+    """How a claim differs from the freeze: "amended", "new" or "code" -> one text per difference.
 
     code : the digest of the code that measures it now
     """
     was = frozen().get(claim.id)
-    amended = [f"{one.date}: was {one.was}; {one.why}" for one in claim.amended]
+    found = {"amended": [f"{one.date}: was {one.was}; {one.why}" for one in claim.amended]}
     if parts := changed(claim):
-        amended.append(
-            f"since the freeze of {day()}: other "
-            f"{' and '.join(', '.join(PARTS[part]) for part in parts)}"
-        )
-    new = [f"since the freeze of {day()}"] if day() and was is None else []
-    other = [f"other than at the freeze of {day()}"] if code and was and was["code"] != code else []
-    return {
-        name: texts
-        for name, texts in (("amended", amended), ("new", new), ("code", other))
-        if texts
-    }
+        others = " and ".join(", ".join(PARTS[part]) for part in parts)
+        found["amended"].append(f"since the freeze of {day()}: other {others}")
+    if day() and was is None:
+        found["new"] = [f"since the freeze of {day()}"]
+    if code and was and was["code"] != code:
+        found["code"] = [f"other than at the freeze of {day()}"]
+    return {name: texts for name, texts in found.items() if texts}
 
 
 def moved() -> list[str]:
-    """Return the frozen claims that differ from the freeze or have left the ledger. There may be
-    none: a changed claim is a new claim, with a new id, and the old one stays with its outcome.
+    """Return the frozen claims that differ from the freeze or have left the ledger, of which there
+    may be none: a changed claim is a new one, and the old one stays with its outcome.
     """
     now = ledger.all_claims()
     return [name for name in frozen() if name not in now or changed(now[name])]

@@ -8,17 +8,14 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
+from typing import Any
 
 from icl.core.files import write_text
-from icl.evidence.ledger import Entry
+from icl.evidence.ledger import Entry, Many
 
 FILE = Path(__file__).with_name("history.json")
 FIRST_SEED = 1000
 """The first seed that decided verdicts after the first freeze."""
-Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class Event(Entry):
@@ -32,8 +29,8 @@ class Event(Entry):
     date: str
     revision: str
     kind: str | None = None
-    bounds: Texts | None = None
-    conditions: Texts | None = None
+    bounds: Many[str] | None = None
+    conditions: Many[str] | None = None
     outcomes: Mapping[str, str] = {}
     withdrawn: bool = False
 
@@ -48,14 +45,15 @@ class Event(Entry):
         }
         return texts | dict(self.outcomes) | ({"withdrawn": "yes"} if self.withdrawn else {})
 
+    def plain(self) -> dict[str, Any]:
+        """Return the event as plain data, without what it did not change."""
+        return self.model_dump(exclude_defaults=True)
+
 
 def write(events: Mapping[str, list[Event]]) -> None:
     """Write history.json, one line per claim."""
-    lines = ",\n".join(
-        f"{json.dumps(name)}: "
-        f"{json.dumps([one.model_dump(exclude_defaults=True) for one in found])}"
-        for name, found in events.items()
-    )
+    plain = {name: [one.plain() for one in found] for name, found in events.items()}
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in plain.items())
     write_text(FILE, f"{{\n{lines}\n}}\n")
 
 
@@ -95,10 +93,3 @@ def bounds(events: Sequence[Event], last: bool = True) -> str:
 def withdrawn() -> dict[str, tuple[Event, ...]]:
     """Return the claims that were removed from the ledger, with their events."""
     return {name: found for name, found in read().items() if found[-1].withdrawn}
-
-
-def moved() -> dict[str, tuple[Event, ...]]:
-    """Return the claims of the ledger whose bounds, conditions, kind or outcome changed."""
-    return {
-        name: found for name, found in read().items() if is_moved(found) and not found[-1].withdrawn
-    }

@@ -24,8 +24,7 @@ def summarise(
 
     A curve has the mean over the runs at a coordinate, its 95 % interval and a band of two standard
     deviations; for observables in `medians`, the median and a band between the quartiles. A NaN is
-    never averaged away. Facts, points of a scatter and coordinates with a finished curve are not
-    summarised.
+    never averaged away. Facts, points of a scatter and finished curves are not summarised.
 
     Raises TableError for two values of one run at one coordinate.
     """
@@ -54,33 +53,18 @@ def _summary(group: pd.DataFrame, median: bool) -> dict[str, Any]:
     count = len(group)
     if count == 1:
         is_exact = bool(group["seed"].isna().all())
-        ends = dict.fromkeys(
-            ("band_low", "band_high", "low", "high"), values[0] if is_exact else np.nan
-        )
         statistic = "exact" if is_exact else SINGLE
-        return {
-            "value": values[0],
-            "statistic": statistic,
-            "count": int(group["count"].iloc[0]),
-            **ends,
-        }
-    statistic = "median" if median else "mean"
-    value, low, high = INTERVALS[statistic](values)
-    if median:
-        band_low, band_high = np.quantile(values, [0.25, 0.75])
+        count = int(group["count"].iloc[0])
+        value = values[0]
+        low = high = value if is_exact else np.nan
+        band = low, high
     else:
+        statistic = "median" if median else "mean"
+        value, low, high = INTERVALS[statistic](values)
         width = BAND * float(np.std(values))
-        band_low = value - width
-        band_high = value + width
-    return {
-        "value": value,
-        "statistic": statistic,
-        "count": count,
-        "band_low": band_low,
-        "band_high": band_high,
-        "low": low,
-        "high": high,
-    }
+        band = np.quantile(values, [0.25, 0.75]) if median else (value - width, value + width)
+    about = {"value": value, "statistic": statistic, "count": count, "low": low, "high": high}
+    return about | dict(zip(("band_low", "band_high"), band, strict=True))
 
 
 def log_slope(x: np.ndarray, y: np.ndarray) -> float:
@@ -100,18 +84,16 @@ def kendall(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def least_length(errors: np.ndarray, lengths: Sequence[int], enough: float) -> np.ndarray:
-    """Return the smallest context length with error below `enough`: (lengths, runs) -> (runs,),
-    NaN if none.
+    """Return the smallest context length with error below `enough`, NaN if none: (lengths, runs) ->
+    (runs,).
     """
     below = errors < enough
     return np.where(below.any(axis=0), np.array(lengths)[below.argmax(axis=0)], np.nan)
 
 
 def first_step_below(losses: np.ndarray, target: float, window: int) -> np.ndarray:
-    """Return the first step at which the mean of the last `window` losses is below `target`: (runs,
-    steps) -> (runs,).
-
-    NaN for a run that never is.
+    """Return the first step at which the mean of the last `window` losses is below `target`, NaN if
+    none: (runs, steps) -> (runs,).
     """
     means = np.lib.stride_tricks.sliding_window_view(losses, window, axis=-1).mean(axis=-1)
     below = means < target
@@ -130,9 +112,9 @@ def bootstrap_weights(
     prompts).
 
     The weights of a resample sum to 1. Runs are drawn with replacement, and so are the prompts of
-    each: with one run this is the ordinary bootstrap over prompts, with several the band also
-    contains the variation between runs. All curves use the same weights, so curves on the same
-    prompts move together.
+    each: with one run this is the bootstrap over prompts, with several the band also has the
+    variation between runs. All curves use the same weights, so curves on the same prompts move
+    together.
     """
     drawn = source.multinomial(runs, np.full(runs, 1 / runs), resamples)
     out = np.empty((runs, resamples, prompts), dtype=np.float32)

@@ -17,6 +17,9 @@ CONTRADICTED = "contradicted"
 INCONCLUSIVE = "inconclusive"
 NOT_TESTED = "not tested"
 OUTCOMES = (SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED)
+ENDS = ("at_least", "at_most", "equals")
+P_VALUES = ("p", "p_against")
+NUMBERS = ("estimate", "low", "high", *P_VALUES)
 LEAST_SEEDS = 5
 """With fewer random runs a claim is inconclusive."""
 
@@ -43,7 +46,6 @@ class Part:
 
     @property
     def observable(self) -> str:
-        """The observable that is bounded."""
         return self.bound.observable
 
     @property
@@ -70,32 +72,18 @@ class Part:
 
     def plain(self) -> dict[str, Any]:
         """Return the part as plain data with its bound's ends; what is not finite becomes None."""
-        ends = {name: getattr(self.bound, name) for name in ("at_least", "at_most", "equals")}
-        numbers = {
-            name: getattr(self, name) for name in ("estimate", "low", "high", "p", "p_against")
-        }
-        return {
-            "observable": self.observable,
-            "statistic": self.bound.statistic,
-            **_finite(ends | numbers),
-            "runs": self.runs,
-            "outcome": self.outcome,
-            "values": list(self.values),
-        }
+        about = {"observable": self.observable, "statistic": self.bound.statistic}
+        numbers = _finite(self.bound, ENDS) | _finite(self, NUMBERS)
+        of_runs = {"runs": self.runs, "outcome": self.outcome, "values": list(self.values)}
+        return {**about, **numbers, **of_runs}
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> "Part":
-        """Return the part from its plain data, which have no range of the bound."""
-        numbers = {
-            name: _number(data[name], math.nan)
-            for name in ("estimate", "low", "high", "p", "p_against")
-        }
+        """Return the part from its plain data, which lack the bound's range."""
+        numbers = _numbers(data, NUMBERS)
+        values = tuple(data["values"])
         return cls(
-            _bound(data),
-            runs=data["runs"],
-            outcome=data["outcome"],
-            values=tuple(data["values"]),
-            **numbers,
+            _bound(data), runs=data["runs"], outcome=data["outcome"], values=values, **numbers
         )
 
 
@@ -127,55 +115,39 @@ class Verdict:
     def plain(self) -> dict[str, Any]:
         """Return the verdict as plain data; a missing number becomes None."""
         conditions = [
-            {
-                "observable": one.bound.observable,
-                **_finite(
-                    {"at_least": one.bound.at_least, "at_most": one.bound.at_most, "equals": None}
-                ),
-                "met": one.met,
-                "runs": one.runs,
-            }
+            {"observable": one.bound.observable, **_finite(one.bound, ENDS)}
+            | {"met": one.met, "runs": one.runs}
             for one in self.conditions
         ]
-        return {"claim": self.claim, "scale": self.scale, "outcome": self.outcome,
-                "parts": [part.plain() for part in self.parts], "conditions": conditions,
-                **_finite({"p": self.p, "p_against": self.p_against})}  # fmt: skip
+        about = {"claim": self.claim, "scale": self.scale, "outcome": self.outcome}
+        parts = {"parts": [part.plain() for part in self.parts], "conditions": conditions}
+        return {**about, **parts, **_finite(self, P_VALUES)}
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> "Verdict":
-        """Return the verdict from its plain data."""
         met = tuple(Condition(_bound(one), one["met"], one["runs"]) for one in data["conditions"])
-        p_values = (_number(data[name], math.nan) for name in ("p", "p_against"))
         parts = tuple(map(Part.read, data["parts"]))
-        return cls(data["claim"], data["scale"], data["outcome"], parts, met, *p_values)
+        p_values = _numbers(data, P_VALUES)
+        return cls(data["claim"], data["scale"], data["outcome"], parts, met, **p_values)
 
 
-def _finite(numbers: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Replace what is not finite by None."""
+def _finite(one: object, names: Sequence[str]) -> dict[str, float | None]:
+    """Return attributes as plain data; what is missing or not finite becomes None."""
+    numbers = {name: getattr(one, name) for name in names}
     return {name: x if x is not None and math.isfinite(x) else None for name, x in numbers.items()}
 
 
-def _number(value: float | None, missing: float) -> float:
-    return missing if value is None else value
+def _numbers(data: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
+    return {name: math.nan if data[name] is None else data[name] for name in names}
 
 
 def _bound(data: Mapping[str, Any]) -> Bound:
     """Return the bound in the plain data of a part or a condition."""
-    statistic = data.get("statistic", "mean")
-    equals = data["equals"]
-    least = _number(data["at_least"], -math.inf)
-    most = _number(data["at_most"], math.inf)
-    return Bound(
-        observable=data["observable"],
-        at_least=least,
-        at_most=most,
-        statistic=statistic,
-        equals=equals,
-    )
+    given = {name: data.get(name) for name in ("observable", "statistic", *ENDS)}
+    return Bound(**{name: value for name, value in given.items() if value is not None})
 
 
 def verdicts(claims: Iterable[Claim], table: Table) -> list[Verdict]:
-    """Return the verdicts on a figure's claims."""
     return [judge(claim.id, claim.bounds, table, claim.conditions) for claim in claims]
 
 
@@ -212,11 +184,8 @@ def within(conditions: Sequence[Bound], table: Table) -> tuple[Table, tuple[Cond
     met = []
     for condition in conditions:
         values = table.fact(condition.observable)
-        seeds = {
-            seed
-            for seed, value in values.items()
-            if condition.at_least <= value <= condition.at_most
-        }
+        least, most = condition.at_least, condition.at_most
+        seeds = {seed for seed, value in values.items() if least <= value <= most}
         kept = table.runs["seed"].isin(seeds - {None}) | table.runs["seed"].isna()
         table = replace(table, runs=table.runs[kept])
         met.append(Condition(condition, len(seeds), len(values)))
@@ -257,13 +226,12 @@ def _p_values(bound: Bound, values: np.ndarray) -> tuple[list[float], list[float
     """Per end of the bound, the p-values of the hypotheses that the statistic lies outside it,
     and inside it.
     """
-    sides = (
-        (bound.at_least, np.greater_equal, np.less),
-        (bound.at_most, np.less_equal, np.greater),
-    )
-    finite = [side for side in sides if math.isfinite(side[0])]
-    inside = [significance.p_value(values, bound.statistic, holds, end) for end, holds, _ in finite]
-    outside = [
-        significance.p_value(values, bound.statistic, fails, end) for end, _, fails in finite
-    ]
+    at_least = bound.at_least, np.greater_equal, np.less
+    at_most = bound.at_most, np.less_equal, np.greater
+    inside = []
+    outside = []
+    for end, holds, fails in (at_least, at_most):
+        if math.isfinite(end):
+            inside.append(significance.p_value(values, bound.statistic, holds, end))
+            outside.append(significance.p_value(values, bound.statistic, fails, end))
     return inside, outside

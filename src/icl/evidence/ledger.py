@@ -7,19 +7,13 @@ a statement or a caption recomputes nothing.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
 
 from icl.core import folders, plain_yaml
 from icl.core.config import ConstantError
@@ -29,18 +23,21 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Za-z0-9.-]*$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 Statistic = Literal["mean", "median", "share", "exact"]
+T = TypeVar("T")
+Many = Annotated[tuple[T, ...], Field(strict=False)]
+"""A list in claims.yaml."""
 
 
 class LedgerError(ConstantError):
-    """A claims.yaml has a wrong entry or contradicts itself or the figures; the message names
-    file and place.
+    """A claims.yaml is invalid or contradicts itself or the figures; the message names file and
+    place.
     """
 
 
 class Entry(BaseModel):
     """A part of claims.yaml: no unknown keys, no texts for numbers."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = {"frozen": True, "extra": "forbid", "strict": True}
 
 
 class Bound(Entry):
@@ -75,29 +72,17 @@ class Bound(Entry):
 
     def words(self) -> str:
         """Return the bound as text."""
+        both = f"in [{self.at_least:g}, {self.at_most:g}]"
         if self.equals is not None:
-            return f"in [{self.at_least:g}, {self.at_most:g}] and equal to {self.equals:.3g}"
+            return f"{both} and equal to {self.equals:.3g}"
         if math.isinf(self.at_most):
             return f">= {self.at_least:g}"
-        return (
-            f"<= {self.at_most:g}"
-            if math.isinf(self.at_least)
-            else f"in [{self.at_least:g}, {self.at_most:g}]"
-        )
+        return f"<= {self.at_most:g}" if math.isinf(self.at_least) else both
 
     def plain(self) -> dict[str, Any]:
         """Return the bound as plain data, without what is not set."""
-        ends = {"at_least": self.at_least, "at_most": self.at_most}
-        finite = {name: end for name, end in ends.items() if math.isfinite(end)}
-        within = {"range": list(self.range)} if any(end is not None for end in self.range) else {}
-        named = {} if self.equals is None else {"equals": self.equals}
-        return {
-            "observable": self.observable,
-            **finite,
-            "statistic": self.statistic,
-            **within,
-            **named,
-        }
+        given = self.model_dump(exclude_defaults=True) | {"statistic": self.statistic}
+        return {name: given[name] for name in type(self).model_fields if name in given}
 
 
 class Amendment(Entry):
@@ -147,16 +132,14 @@ class Claim(Entry):
     ] = ""
     unit: str = "trainings"
     fitted: str = ""
-    conditions: Annotated[tuple[Bound, ...], Field(strict=False)] = ()
-    scales: Annotated[
-        tuple[Literal["paper", "workstation", "laptop", "smoke"], ...], Field(strict=False)
-    ] = ()
-    amended: Annotated[tuple[Amendment, ...], Field(strict=False)] = ()
+    conditions: Many[Bound] = ()
+    scales: Many[Literal["paper", "workstation", "laptop", "smoke"]] = ()
+    amended: Many[Amendment] = ()
 
     @property
     def tests(self) -> str:
-        """What it tests, as it is counted: for a theorem the result of its source, by its number if
-        it has one ("Li et al. 2024, theorem 3"), else its statement, or itself.
+        """What it tests, as it is counted: for a theorem the numbered result of its source ("Li et
+        al. 2024, theorem 3") or the source, else its statement, or itself.
         """
         number = re.search(r"(theorem|proposition|corollary|lemma) \d+(\.\d+)?", self.source, re.I)
         if self.kind == "theorem" and number:
@@ -170,8 +153,8 @@ class Claim(Entry):
 
 
 class Identity(Entry):
-    """An algebraic statement of a source, or one that we use: a test checks it, and no run could
-    contradict it.
+    """An algebraic statement of a source, or of ours: a test checks it, and no run could contradict
+    it.
 
     test : file::function
     """
@@ -196,10 +179,10 @@ class Target(Entry):
     caption: str = ""
     differences: str = ""
     fitted: str = ""
-    aliases: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+    aliases: Many[Name] = ()
     workstation: Literal["paper", "workstation", "laptop"] = "laptop"
     observables: Mapping[str, Statistic] = {}
-    medians: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    medians: Many[str] = ()
 
 
 class Ledger(Entry):
@@ -214,25 +197,23 @@ class Ledger(Entry):
 
     paper: str
     title: Text
-    cite: Annotated[tuple[str, ...], Field(strict=False)]
+    cite: Many[str]
     about: str = ""
     figures: Mapping[Name, Target]
-    claims: Annotated[tuple[Claim, ...], Field(strict=False)]
-    identities: Annotated[tuple[Identity, ...], Field(strict=False)] = ()
+    claims: Many[Claim]
+    identities: Many[Identity] = ()
     withdrawn: Mapping[Id, Text] = {}
     untested: Mapping[Text, Text] = {}
 
     def ids(self) -> list[str]:
-        """Return the ids of claims and identities."""
         return [claim.id for claim in self.claims] + [identity.id for identity in self.identities]
 
     def declarations(self, figure: str) -> Iterator[tuple[str, str]]:
         """Yield a figure's observables with their statistics, as often as they are declared."""
         for claim in self.claims:
             if claim.figure == figure:
-                yield from (
-                    (part.observable, part.statistic) for part in (*claim.bounds, *claim.conditions)
-                )
+                for part in (*claim.bounds, *claim.conditions):
+                    yield part.observable, part.statistic
         yield from self.figures[figure].observables.items()
 
 
@@ -268,11 +249,9 @@ def _place(data: Any, keys: tuple[int | str, ...]) -> str:
 
 
 def _contradictions(ledger: Ledger) -> Iterator[str]:
-    ids = ledger.ids()
-    yield from (
-        f"claim {name}: appears twice"
-        for name in sorted({name for name in ids if ids.count(name) > 1})
-    )
+    for name, count in sorted(Counter(ledger.ids()).items()):
+        if count > 1:
+            yield f"claim {name}: appears twice"
     for claim in ledger.claims:
         if claim.id in ledger.withdrawn:
             yield f"claim {claim.id}: is also among the withdrawn ones; a new claim needs a new id"
@@ -290,17 +269,13 @@ def _contradictions(ledger: Ledger) -> Iterator[str]:
     for name in ledger.figures:
         statistics: dict[str, str] = {}
         for observable, statistic in ledger.declarations(name):
-            if statistics.setdefault(observable, statistic) != statistic:
-                first = statistics[observable]
-                yield (
-                    f"figure {name}: observable {observable!r} is declared twice, "
-                    f"as {first} and as {statistic}"
-                )
+            if (first := statistics.setdefault(observable, statistic)) != statistic:
+                twice = f"is declared twice, as {first} and as {statistic}"
+                yield f"figure {name}: observable {observable!r} {twice}"
 
 
 @cache
 def of_paper(key: str) -> Ledger:
-    """Return the ledger of a paper (see `read`)."""
     return read(folders.PAPERS / key / "claims.yaml")
 
 
@@ -315,11 +290,9 @@ def papers() -> tuple[Ledger, ...]:
     owner: dict[str, str] = {}
     for ledger in ledgers:
         for name in ledger.ids():
-            if name in owner:
-                raise LedgerError(
-                    f"claim {name}: is in papers/{owner[name]} and in papers/{ledger.paper}"
-                )
-            owner[name] = ledger.paper
+            if (first := owner.setdefault(name, ledger.paper)) != ledger.paper:
+                both = f"papers/{first} and in papers/{ledger.paper}"
+                raise LedgerError(f"claim {name}: is in {both}")
     return ledgers
 
 
@@ -327,7 +300,7 @@ def papers() -> tuple[Ledger, ...]:
 def aliases() -> dict[str, str]:
     """Other names of figures: alias -> figure.
 
-    Raises LedgerError for an alias that is also the name or an alias of another figure.
+    Raises LedgerError for an alias that is also another figure's name or alias.
     """
     figure_of: dict[str, str] = {}
     targets = [(name, ledger.figures[name]) for name, ledger in _by_figure().items()]
@@ -356,7 +329,6 @@ def _by_figure() -> dict[str, Ledger]:
 
 
 def target(figure: str) -> Target:
-    """Return a figure's entry in the ledger."""
     return of_figure(figure).figures[figure]
 
 
@@ -366,14 +338,13 @@ def size(figure: str, scale: str) -> str:
 
 
 def claims(figure: str, scale: str = "") -> tuple[Claim, ...]:
-    """Return the claims that are judged by a figure's table, if a scale is given at this scale."""
+    """Return the claims that a figure's table judges, at a scale if one is given."""
     found = (claim for claim in of_figure(figure).claims if claim.figure == figure)
     return tuple(claim for claim in found if not scale or not claim.scales or scale in claim.scales)
 
 
 @cache
 def all_claims() -> dict[str, Claim]:
-    """Id -> claim, over all papers."""
     return {claim.id: claim for ledger in papers() for claim in ledger.claims}
 
 

@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core import folders, plain_yaml
+from icl.core.files import read_text
 from icl.core.problem import Problem, in_one_line
 from icl.core.table import Table
 from icl.evidence import ledger
@@ -49,23 +50,19 @@ class PublishedError(Problem, ValueError):
 
 def path(figure: str) -> Path | None:
     """Return the file with a figure's published numbers, papers/<paper>/published/<figure>.csv, or
-    None.
-
-    Raises UnknownName if there is no such figure.
+    None; raises UnknownName for an unknown figure.
     """
     file = folders.PAPERS / ledger.of_figure(figure).paper / "published" / f"{figure}.csv"
     return file if file.is_file() else None
 
 
 def can_be_drawn(figure: str) -> bool:
-    """Return whether published numbers are known that lie on a curve or in a scatter, not only
-    ends of a colour bar.
+    """Return whether published numbers lie on a curve or in a scatter, not only at a colour bar's
+    ends.
     """
     source = path(figure)
-    return source is not None and any(
-        line.endswith(("line", "point", "scatter"))
-        for line in source.read_text("utf-8").splitlines()
-    )
+    lines = read_text(source).splitlines() if source else []
+    return any(line.endswith(("line", "point", "scatter")) for line in lines)
 
 
 def read(source: Path) -> pd.DataFrame:
@@ -86,9 +83,8 @@ def read(source: Path) -> pd.DataFrame:
         head = plain_yaml.load("\n".join(line[2:] for line in lines if line.startswith("# ")))
         # Names are texts, also None, NA, nan or 1; only an empty number is missing.
         table = io.StringIO("\n".join(line for line in lines if not line.startswith("#")))
-        rows = pd.read_csv(
-            table, dtype=COLUMNS, keep_default_na=False, na_values={name: [""] for name in NUMBERS}
-        )
+        missing = {name: [""] for name in NUMBERS}
+        rows = pd.read_csv(table, dtype=COLUMNS, keep_default_na=False, na_values=missing)
         if not np.isfinite(rows[["x", "y"]]).all(axis=None):
             raise ValueError("x or y is missing or infinite")
         about = pd.DataFrame(
@@ -97,19 +93,14 @@ def read(source: Path) -> pd.DataFrame:
             columns=["panel", "scale", "reading", "observable"],
         )  # fmt: skip
         guides = rows["series"].str.contains("unlabelled dashed line|hand-drawn", regex=True)
-        rows = (
-            rows[~guides]
-            .assign(figure=source.stem)
-            .merge(about, on="panel", how="left", validate="many_to_one")
-        )
+        rows = rows[~guides].assign(figure=source.stem)
+        rows = rows.merge(about, on="panel", how="left", validate="many_to_one")
     except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise PublishedError(
-            f"{source}: is no file of published numbers ({in_one_line(error)})"
-        ) from error
+        problem = f"is no file of published numbers ({in_one_line(error)})"
+        raise PublishedError(f"{source}: {problem}") from error
     for panel in rows["panel"][rows["scale"].isna()]:
-        raise PublishedError(
-            f"{source}: panel {panel!r} is not described in the lines that begin with #"
-        )
+        problem = "is not described in the lines that begin with #"
+        raise PublishedError(f"{source}: panel {panel!r} {problem}")
     return rows
 
 
@@ -149,21 +140,16 @@ def pairs(table: Table, reference: pd.DataFrame, floor: float = FLOOR) -> pd.Dat
             unit = "log10 ratio" if is_log else "absolute difference"
             sides = [(unit, about["reading"], _by_x(ours, "value"), _by_x(published, "y"))]
         for unit, reading, *values in sides:
-            both = pd.concat(
-                [side.rename_axis(keys) for side in values], axis=1, keys=["ours", "published"]
-            )
-            both = both[
-                both.index.get_level_values("series").isin(published["series"])
-            ].reset_index()
-            both = both.assign(
-                panel=panel, unit=unit, reading=float(reading), raw=both["ours"], floored=False
-            )
+            named = [side.rename_axis(keys) for side in values]
+            both = pd.concat(named, axis=1, keys=["ours", "published"]).reset_index()
+            both = both[both["series"].isin(published["series"])].reset_index(drop=True)
+            labels = {"panel": panel, "unit": unit, "reading": float(reading)}
+            both = both.assign(**labels, raw=both["ours"], floored=False)
             if is_log:
                 both["floored"] = (both["ours"] < FLOOR) & both["published"].notna()
                 both["ours"] = np.log10(both["ours"].clip(lower=max(floor, FLOOR)))
-                both["published"] = np.log10(
-                    both["published"].clip(lower=floor if floor > FLOOR else None)
-                )
+                least = floor if floor > FLOOR else None
+                both["published"] = np.log10(both["published"].clip(lower=least))
             parts.append(both)
     return pd.concat(parts, ignore_index=True)
 
@@ -181,9 +167,8 @@ def _by_x(rows: pd.DataFrame, column: str) -> "pd.Series[float]":
     """Return the values by series and x, which is rounded to X_TOLERANCE."""
     keyed = rows.assign(x=(rows["x"] / X_TOLERANCE).round() * X_TOLERANCE)
     if keyed.duplicated(["series", "x"]).any():
-        raise ValueError(
-            "several values for one series and x; does the table hold two observables there?"
-        )
+        problem = "several values for one series and x"
+        raise ValueError(f"{problem}; does the table hold two observables there?")
     return keyed.set_index(["series", "x"])[column].astype(float)
 
 
@@ -197,22 +182,21 @@ def distances(table: Table, reference: pd.DataFrame) -> list[dict[str, Any]]:
     """
     found = []
     for (panel, unit), group in pairs(table, reference).groupby(["panel", "unit"], sort=False):
-        gaps = (group["ours"] - group["published"]).abs().dropna()
         matched = group.dropna(subset=["ours", "published"])
-        found.append(
-            {
-                "panel": panel,
-                "unit": unit,
-                "reading": float(group["reading"].iloc[0]),
-                "median": float(gaps.median()) if len(gaps) else None,
-                "maximum": float(gaps.max()) if len(gaps) else None,
-                "matched": len(gaps),
-                "missing": int(group["ours"].isna().sum()),
-                "extra": int(group["published"].isna().sum()),
-                "floored": int(group["floored"].sum()),
-                "rank": None if unit in ("angle", "magnitude") else _rank_agreement(matched),
-            }
-        )
+        gaps = (matched["ours"] - matched["published"]).abs()
+        row = {
+            "panel": panel,
+            "unit": unit,
+            "reading": float(group["reading"].iloc[0]),
+            "median": float(gaps.median()) if len(gaps) else None,
+            "maximum": float(gaps.max()) if len(gaps) else None,
+            "matched": len(gaps),
+            "missing": int(group["ours"].isna().sum()),
+            "extra": int(group["published"].isna().sum()),
+            "floored": int(group["floored"].sum()),
+            "rank": None if unit in ("angle", "magnitude") else _rank_agreement(matched),
+        }
+        found.append(row)
     return found
 
 

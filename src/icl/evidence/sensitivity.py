@@ -11,14 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from icl.core.files import read_text
 from icl.evidence.judging import CONTRADICTED, SUPPORTED
 
 FILE = Path(__file__).with_name("sensitivity.json")
 
 
 class Search(NamedTuple):
-    """The outcomes of a claim as one constant moves through its range while the others keep their
-    values in use.
+    """The outcomes of a claim as one constant moves and the others keep their values in use.
 
     outcomes : (value, outcome) in order; chosen : the value in use; ruled_out : values far from the
         published figures
@@ -38,8 +38,8 @@ class Search(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """The search of a claim: its outcome with all values in use, the number of seeds behind each
-    outcome, and the constants that change it.
+    """The outcome of a claim with all values in use, the number of seeds behind each outcome, and
+    the constants that change it.
     """
 
     outcome: str
@@ -50,10 +50,9 @@ class Searched(NamedTuple):
 @cache
 def searches() -> dict[str, Searched]:
     """Claim -> its search, for the claims that have one."""
-    data = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {}
     return {
         claim: Searched(**one | {"moved": [Search(**constant) for constant in one["moved"]]})
-        for claim, one in data.items()
+        for claim, one in json.loads(read_text(FILE) or "{}").items()
     }
 
 

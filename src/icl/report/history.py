@@ -1,7 +1,7 @@
 """The history of the claims as text: every change since the first freeze, and withdrawn claims."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from icl.evidence import history, ledger
 from icl.evidence.history import Event
@@ -14,12 +14,10 @@ PARTS = ("kind", "bounds", "conditions")
 
 
 def reasons() -> dict[str, str]:
-    """Return withdrawn claim -> why."""
     return {name: why for paper in ledger.papers() for name, why in paper.withdrawn.items()}
 
 
 def text(claims: Mapping[str, Sequence[Event]]) -> str:
-    """Return every event of these claims, one line each."""
     return rendered("history.txt.j2", claims=claims, reasons=reasons())
 
 
@@ -27,28 +25,23 @@ def page() -> str:
     """Return the page of the gallery: withdrawn claims, and changed bounds or outcomes."""
     why = reasons()
     gone = history.withdrawn()
-    rows = [
-        (name, _kind(events), history.bounds(events), _said(events), events[-1].date, why[name])
-        for name, events in gone.items()
-    ]
+    rows = []
+    for name, events in gone.items():
+        kind = _parts(events, "kind")[-1]
+        said = history.bounds(events), _said(events), events[-1].date, why[name]
+        rows.append([*map(markdown, (name, kind, *said))])
+    changed = []
+    for name, events in moved().items():
+        first, *later = _parts(events, "bounds")
+        then = first, _outcome(events, last=False)
+        now = later[-1] if later else "the same", _outcome(events), _changes(events)
+        changed.append([*map(markdown, (name, *then, *now))])
     totals = Counter(_outcome(events) for events in gone.values())
-    changed = [
-        (
-            name,
-            history.bounds(events, last=False),
-            _outcome(events, last=False),
-            history.bounds(events) if len(_parts(events, "bounds")) > 1 else "the same",
-            _outcome(events),
-            _changes(events),
-        )
-        for name, events in moved().items()
-    ]
-    counted = ", ".join(f"{count} {outcome}" for outcome, count in totals.most_common())
     return rendered(
         "history.md.j2",
-        withdrawn=_safe(rows),
-        totals=counted,
-        moved=_safe(changed),
+        withdrawn=rows,
+        totals=", ".join(f"{count} {outcome}" for outcome, count in totals.most_common()),
+        moved=changed,
         table=table,
         first=first_freeze(),
         first_seed=history.FIRST_SEED,
@@ -56,45 +49,31 @@ def page() -> str:
     )
 
 
-def _safe(rows: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Return cells in which no sign has a meaning in Markdown."""
-    return [[markdown(cell) for cell in row] for row in rows]
-
-
 def line(claim: str) -> str:
-    """Return the first and last outcomes of a claim and the dates of its changes; empty if
-    nothing changed.
-    """
-    events = moved().get(claim)
-    return (
-        f"first {_outcome(events, last=False)}, now {_outcome(events)}; {_changes(events)}"
-        if events
-        else ""
-    )
+    """Return a claim's first and last outcome and the dates of its changes; empty without any."""
+    if events := moved().get(claim):
+        return f"first {_outcome(events, last=False)}, now {_outcome(events)}; {_changes(events)}"
+    return ""
 
 
 def moved() -> dict[str, tuple[Event, ...]]:
-    """Return the claims of the ledger that changed, or whose outcome differs between the seeds of
-    the first freeze and those that decide now.
+    """Return the ledger's claims that changed, or whose outcomes at the first freeze and now
+    differ.
     """
-    changed = history.moved()
     return {
         name: events
         for name, events in history.read().items()
-        if name in changed
-        or (name not in history.withdrawn() and _outcome(events) != _outcome(events, last=False))
+        if not events[-1].withdrawn
+        and (history.is_moved(events) or _outcome(events) != _outcome(events, last=False))
     }
 
 
 def first_freeze() -> tuple[str, str]:
-    """Return date and commit of the first freeze."""
     return min((events[0].date, events[0].revision) for events in history.read().values())
 
 
 def sums() -> str:
-    """Return how many claims were withdrawn or changed since the first freeze, and how their
-    outcomes turned.
-    """
+    """Return how many claims were withdrawn or changed, and how outcomes turned."""
     gone = history.withdrawn()
     changed = moved()
     turned = Counter(
@@ -102,18 +81,12 @@ def sums() -> str:
         for events in changed.values()
         if (before := _outcome(events, last=False)) != (after := _outcome(events))
     )
-    parts = Counter(
-        part for events in changed.values() for part in PARTS if len(_parts(events, part)) > 1
-    )
-    return rendered(
-        "changes.txt.j2",
-        gone=gone,
-        moved=changed,
-        turned=turned,
-        parts=parts,
-        last=Counter(map(_outcome, gone.values())),
-        claims=history.read(),
-    )
+    found = {"gone": gone, "moved": changed, "claims": history.read()}
+    parts = {
+        part: sum(len(_parts(events, part)) > 1 for events in changed.values()) for part in PARTS
+    }
+    last = Counter(map(_outcome, gone.values()))
+    return rendered("changes.txt.j2", turned=turned, parts=parts, last=last, **found)
 
 
 def _outcome(events: Sequence[Event], last: bool = True) -> str:
@@ -133,20 +106,14 @@ def _said(events: Sequence[Event]) -> str:
     return "; ".join(f"{outcome} ({sample})" for sample, outcome in found.items())
 
 
-def _kind(events: Sequence[Event]) -> str:
-    return _parts(events, "kind")[-1]
-
-
 def _changes(events: Sequence[Event]) -> str:
     """Return the dates on which kind, bounds or conditions changed after the freeze."""
     dates = {
         part: dict.fromkeys(event.date for event in events[1:] if getattr(event, part) is not None)
         for part in PARTS
     }
-    return (
-        "; ".join(f"{part} {', '.join(days)}" for part, days in dates.items() if days)
-        or "outcome only"
-    )
+    texts = [f"{part} {', '.join(days)}" for part, days in dates.items() if days]
+    return "; ".join(texts) or "outcome only"
 
 
 def _parts(events: Sequence[Event], part: str) -> list[str]:
