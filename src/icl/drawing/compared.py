@@ -18,7 +18,7 @@ from icl.core.lazy import Axes, Picture
 from icl.core.table import Table
 from icl.drawing import own_style, plotting
 from icl.drawing.own_style import GREY
-from icl.drawing.plotting import Style
+from icl.drawing.plotting import Look, Style
 
 OPEN = {"x": "X", "+": "P", 5: ">"}
 """Markers without an inside, and the open markers in their place."""
@@ -65,19 +65,16 @@ def draw(picture: Picture, table: Table, published: pd.DataFrame | None) -> Pict
     Raises KeyError for published numbers of a series that the figure lacks.
     """
     drawn = {one.name: one for axes in picture.axes for one in series_of(axes)}
-    numbers = (
-        {} if published is None else dict(iter(published.groupby(["panel", "series"], sort=False)))
-    )
+    numbers = {}
+    if published is not None:
+        numbers = dict(iter(published.groupby(["panel", "series"], sort=False)))
     if unknown := set(numbers) - set(drawn):
         raise KeyError(f"no series {unknown}")
     every = not numbers or table.drawn_seed is not None
     shown = [one for name, one in drawn.items() if every or name in numbers]
     crowded = len(shown) > MOST
-    cells = (
-        _shared(shown)
-        if crowded
-        else [[one._replace(style=one.style._replace(line="-"))] for one in shown]
-    )
+    solid = [one._replace(style=one.style._replace(line="-")) for one in shown]
+    cells = _shared(shown) if crowded else [[one] for one in solid]
     columns = 2 if len(cells) == 4 else min(3 if len(cells) < 10 else 4, len(cells))
     size = 1.4 if len(cells) < 3 else 1.2 if crowded else 1.0
     names = [": ".join(cell[0].name) for cell in cells]
@@ -99,9 +96,8 @@ def draw(picture: Picture, table: Table, published: pd.DataFrame | None) -> Pict
     for like in dict.fromkeys(one.axes for one in shown):
         _hold([axes for cell, axes in placed if cell[0].axes is like], like)
     if crowded:
-        own_style.legend(
-            drawing, list({one.style.series: one.style for cell in cells for one in cell}.values())
-        )
+        styles = {one.style.series: one.style for cell in cells for one in cell}
+        own_style.legend(drawing, list(styles.values()))
         for line in drawing.legends[0].get_lines():
             line.set_markerfacecolor("w")
     return drawing
@@ -111,15 +107,13 @@ def series_of(axes: Any) -> Iterator[Drawn]:
     """Yield the series that axes show: lines, scatters and bars with a group id."""
     for line in [line for line in axes.lines if line.get_gid()]:
         marker = line.get_marker() if line.get_marker() not in ("None", None) else ""
-        style = Style(
-            line.get_gid(), str(line.get_label()), line.get_color(), marker, line.get_linestyle()
-        )
-        yield Drawn(style, np.asarray(line.get_xydata(), dtype=float), axes)
-    for points in [
-        points for points in axes.collections if points.get_gid() and len(points.get_offsets()) > 1
-    ]:
-        style = Style(points.get_gid(), str(points.get_label()), "k", points.get_paths()[0])
-        yield Drawn(style, np.asarray(points.get_offsets(), dtype=float), axes, points)
+        names = line.get_gid(), str(line.get_label())
+        style = Style(*names, line.get_color(), marker, line.get_linestyle())
+        yield Drawn(style, _points(line), axes)
+    for marks in [marks for marks in axes.collections if marks.get_gid()]:
+        if len(marks.get_offsets()) > 1:
+            style = Style(marks.get_gid(), str(marks.get_label()), "k", marks.get_paths()[0])
+            yield Drawn(style, _points(marks), axes, marks)
     for series in dict.fromkeys(bar.get_gid() for bar in axes.patches if bar.get_gid()):
         bars = [bar for bar in axes.patches if bar.get_gid() == series]
         tops = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in bars]
@@ -132,42 +126,35 @@ def _shared(shown: Sequence[Drawn]) -> list[list[Drawn]]:
     cells: dict[Axes, list[Drawn]] = {}
     for one in shown:
         _, marker, line = looks[one.style.series]
-        cells.setdefault(one.axes, []).append(
-            one._replace(style=one.style._replace(marker=marker, line=line))
-        )
+        style = one.style._replace(marker=marker, line=line)
+        cells.setdefault(one.axes, []).append(one._replace(style=style))
     return list(cells.values())
 
 
 def _prepare(axes: Axes, cell: Sequence[Drawn]) -> None:
     """Give a panel the scales, labels and, as far as there is room, ticks of the figure's axes, and
-    its series' name, or the figure's name of its axes if it shows several series.
-
-    There are no letters, because the figure's panels may have some.
+    the name of its series or, for several, of its axes.
     """
     one = cell[0]
     several = len(cell) > 1
     like = one.axes
     label = one.style.series if one.style.label.startswith("_") else one.style.label
     axes.set(xscale=like.get_xscale(), yscale="log" if like.get_yscale() == "log" else "linear")
-    every = slice(None, None, 1 + (len(like.get_xticks()) > 5))
-    axes.set_xticks(
-        like.get_xticks()[every], [text.get_text() for text in like.get_xticklabels()[every]]
-    )
+    step = 2 if len(like.get_xticks()) > 5 else 1
+    labels = [text.get_text() for text in like.get_xticklabels()[::step]]
+    axes.set_xticks(like.get_xticks()[::step], labels)
     axes.set_xlim(like.get_xlim())
     panel = plotting.panel_of(like)
-    own_style.axis_labels(
-        axes, like.get_xlabel() or like.figure.axes[0].get_xlabel(), like.get_ylabel()
-    )
     title = panel.capitalize() if several else label if panel == "main" else f"{panel}: {label}"
-    axes.set_title(title, fontsize=own_style.FONT)
+    x_label = like.get_xlabel() or like.figure.axes[0].get_xlabel()
+    own_style.axis_labels(axes, x_label, like.get_ylabel(), title)
     axes.set_title("", loc="left")
 
 
 def _runs(axes: Axes, one: Drawn, table: Table) -> None:
     """Draw the single runs of a series in grey.
 
-    Beside the drawn run the title says how many rise and how many fall, by their ends, if they
-    differ in that.
+    Beside a drawn run the title says how many rise and how many fall, if they differ in that.
 
     Raises ValueError if several observables have curves and runs of this panel and series.
     """
@@ -189,48 +176,35 @@ def _runs(axes: Axes, one: Drawn, table: Table) -> None:
     up = int((rises > 0).sum())
     down = int((rises < 0).sum())
     if table.drawn_seed is not None and up and down:
-        axes.set_title(
-            f"{axes.get_title()} ({len(rises)} runs: {up} rise, {down} fall)",
-            fontsize=own_style.FONT,
-        )
+        title = f"{axes.get_title()} ({len(rises)} runs: {up} rise, {down} fall)"
+        axes.set_title(title, fontsize=own_style.FONT)
 
 
 def _ours(axes: Axes, one: Drawn) -> None:
     """Draw what the figure draws, without marks if there are points enough for a line."""
     x, y = one.points.T
     if one.scatter is not None:
-        colours = {
-            "c": one.scatter.get_array(),
-            "cmap": one.scatter.get_cmap(),
-            "edgecolors": "k",
-            "linewidths": 0.4,
-        }
-        axes.scatter(x, y, s=26, marker=one.style.marker, gid=one.style.series, **colours)
+        look: Look = {"marker": one.style.marker, "gid": one.style.series, "s": 26}
+        look |= {"c": one.scatter.get_array(), "cmap": one.scatter.get_cmap()}
+        axes.scatter(x, y, edgecolors="k", linewidths=0.4, **look)
     else:
         look = {"marker": "", "clip_on": True} if len(x) > 1 else {"marker": ".", "clip_on": False}
         plotting.curve(axes, one.style, x, y, linewidth=1.5, markersize=6, **look)
 
 
 def _published(axes: Axes, one: Drawn, rows: pd.DataFrame) -> None:
-    """Draw the published numbers of a series as open marks in its shape and colour, through
-    which ours can be seen.
+    """Draw published numbers as open marks in the series' shape and colour, through which ours
+    show.
     """
     marker = OPEN.get(one.style.marker, one.style.marker) or "o"
-    look: dict[str, Any] = {
-        "linewidths": 1.0,
-        "zorder": 4,
-        "clip_on": False,
-        "gid": f"published {one.style.series}",
-    }
+    look: Look = {"linewidths": 1.0, "zorder": 4, "clip_on": False}
     if one.scatter is None:
         look |= {"s": 22, "facecolors": (1, 1, 1, 0.5), "edgecolors": one.style.colour}
     else:
         # The colours are those of the epochs, so the size tells the published marks from ours.
-        look |= {
-            "s": 70,
-            "facecolors": "none",
-            "edgecolors": one.scatter.to_rgba(rows["c"].to_numpy(dtype=float)),
-        }
+        colours = one.scatter.to_rgba(rows["c"].to_numpy(dtype=float))
+        look |= {"s": 70, "facecolors": "none", "edgecolors": colours}
+    look |= {"gid": f"published {one.style.series}"}
     axes.scatter(rows["x"], rows["y"], marker=marker, **look)
 
 
@@ -254,16 +228,11 @@ def _hold(group: Sequence[Axes], like: Axes) -> None:
             (artist.set_data(each.T) if hasattr(artist, "set_data") else artist.set_offsets(each))
         limits = 10**low, 10**high
     else:
-        curves = [
-            np.clip(_points(line)[:, 1], *like.get_ylim())
-            for axes in group
-            for line in axes.lines
-            if line.get_gid() not in (None, RUNS)
-        ]
-        marks = [
-            _points(each)[:, 1] for axes in group for each in axes.collections if each.get_gid()
-        ]
-        shown = np.concatenate(curves + marks)
+        lines = [line for axes in group for line in axes.lines]
+        curves = [_points(line)[:, 1] for line in lines if line.get_gid() not in (None, RUNS)]
+        marks = [each for axes in group for each in axes.collections if each.get_gid()]
+        heights = [np.clip(curve, *like.get_ylim()) for curve in curves]
+        shown = np.concatenate(heights + [_points(each)[:, 1] for each in marks])
         room = (np.nanmax(shown) - np.nanmin(shown)) / 2 or 1.0
         low = np.nanmin(shown) - room
         high = np.nanmax(shown) + room

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from icl.core.lazy import Axes, Picture
-from icl.drawing.plotting import DPI, Style, picture_class
+from icl.drawing.plotting import DPI, Look, Style, picture_class
 
 if TYPE_CHECKING:
     from matplotlib.lines import Line2D
@@ -36,15 +36,13 @@ CYCLE: tuple[tuple[str, str, Any], ...] = (
 """Colour, marker and line style of the series of a picture, in order."""
 LINE: Mapping[str, Any] = {"linewidth": 1.5, "markersize": 4}
 """How a curve is drawn."""
-LEGEND: dict[str, Any] = {"fontsize": FONT, "frameon": False, "handlelength": 3}
+LEGEND: Look = {"fontsize": FONT, "frameon": False, "handlelength": 3}
 """How a legend looks: its lines are long enough to show dashes."""
 
 
 def styles(labels: Mapping[str, str], markers: bool = False) -> tuple[Style, ...]:
     """Return the styles of series: name in the table -> label; at most as many as CYCLE has."""
-    looks = [
-        (colour, marker if markers else "", line) for colour, marker, line in CYCLE[: len(labels)]
-    ]
+    looks = [(colour, marker * markers, line) for colour, marker, line in CYCLE[: len(labels)]]
     return tuple(Style(*names, *look) for names, look in zip(labels.items(), looks, strict=True))
 
 
@@ -66,22 +64,18 @@ def mosaic(
     title: str = "",
     heights: Sequence[float] | None = None,
 ) -> tuple[Picture, dict[str, Axes]]:
-    """Return a picture and its axes by panel, where rows may have different numbers of panels;
-    matplotlib finds room.
+    """Return a picture and its axes by panel, where rows may have different numbers of panels.
 
-    rows : names of the panels; equal names in neighbouring rows are one panel, and "." is left
-        empty
+    rows : names of the panels; equal names in neighbouring rows are one panel, "." is left empty
     size : of the picture without its title, in pixels; heights : relative, of the rows
     """
-    figure = picture_class()(
-        figsize=(size[0] / DPI, (size[1] + 22 * bool(title)) / DPI), dpi=DPI, layout="constrained"
-    )
+    inches = size[0] / DPI, (size[1] + 22 * bool(title)) / DPI
+    figure = picture_class()(figsize=inches, dpi=DPI, layout="constrained")
     if title:
         figure.suptitle(title, fontsize=FONT + 1, x=0.01, ha="left")
+    found: dict[str, Axes]
     if len(set(map(len, rows))) == 1:
-        found: dict[str, Axes] = figure.subplot_mosaic(
-            [list(row) for row in rows], height_ratios=heights
-        )
+        found = figure.subplot_mosaic([list(row) for row in rows], height_ratios=heights)
     else:
         parts: Any = figure.subfigures(len(rows), height_ratios=heights)
         by_row = [part.subplot_mosaic([list(row)]) for part, row in zip(parts, rows, strict=True)]
@@ -90,9 +84,8 @@ def mosaic(
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=FONT)
         if len(found) > 1:
-            axes.set_title(
-                chr(ord("a") + place), fontsize=FONT, weight="bold", loc="left", ha="right", x=-0.04
-            )
+            look: Look = {"fontsize": FONT, "weight": "bold", "ha": "right", "x": -0.04}
+            axes.set_title(chr(ord("a") + place), loc="left", **look)
     return figure, found
 
 
@@ -119,41 +112,31 @@ def over_training(axes: Axes, y: str, words: str = "") -> None:
 
 
 def name_curves(axes: Axes, labels: Mapping[str, str] | None = None) -> None:
-    """Write the label of every curve at its right end, in its colour; labels that would overlap are
-    moved apart.
+    """Write the label of every curve at its right end, in its colour, apart from each other.
 
-    labels : series -> label, for some of the curves; by default all, with the labels they were
-        drawn with
+    labels : series -> label, for some of the curves; by default all, as they were drawn
     """
     axes.get_xlim(), axes.get_ylim()  # matplotlib chooses open limits when they are asked for
-    lines = [
-        line for line in axes.lines if line.get_gid() and not str(line.get_label()).startswith("_")
-    ]
+    of_series = [line for line in axes.lines if line.get_gid()]
+    lines = [line for line in of_series if not str(line.get_label()).startswith("_")]
     named = [line for line in lines if labels is None or line.get_gid() in labels]
     points = [line.get_transform().transform(np.asarray(line.get_xydata())[-1]) for line in named]
     ends = axes.transAxes.inverted().transform(np.reshape(points, (-1, 2)))[:, 1]
     gap = 1.4 * FONT / (axes.bbox.height * 72 / DPI)
     order = np.argsort(ends, kind="stable")
     heights = ends[order]
-    for _ in range(
-        200
-    ):  # neighbours that are too near push each other apart, and stay beside the axes
+    # Neighbours that are too near push each other apart, and stay beside the axes.
+    for _ in range(200):
         heights = np.clip(heights, 0, 1)
         push = np.maximum(gap - np.diff(heights), 0) / 2
         heights[:-1] -= push
         heights[1:] += push
     for place, height in zip(order, heights, strict=True):
         line = named[place]
-        axes.annotate(
-            labels[str(line.get_gid())] if labels else str(line.get_label()),
-            (1, height),
-            (3, 0),
-            fontsize=FONT,
-            xycoords="axes fraction",
-            textcoords="offset points",
-            color=line.get_color(),
-            va="center",
-        )
+        label = labels[str(line.get_gid())] if labels else str(line.get_label())
+        units: Look = {"xycoords": "axes fraction", "textcoords": "offset points"}
+        look: Look = {"fontsize": FONT, "color": line.get_color(), "va": "center"}
+        axes.annotate(label, (1, height), (3, 0), **units, **look)
 
 
 def log_ticks(axes: Axes, x: Sequence[float] = (), y: Sequence[float] = ()) -> None:
@@ -173,37 +156,22 @@ def below(values: Any) -> float:
     return float(values[values > 0].min() / 3) if (values > 0).any() else 1e-3
 
 
-def dots(
-    axes: Axes, points: Any, style: Style, none: float | None = None, shift: float = 0
-) -> None:
+def dots(axes: Axes, points: Any, style: Style, none: float | None = None) -> None:
     """Draw every run as a dot, moved sideways by its rank among the runs so that equal values can
     be counted.
 
-    points : with columns seed, x and value; none : as for `plotting.curves`; shift : to the right,
-        in points
+    points : with columns seed, x and value; none : as for `plotting.curves`
     """
     from matplotlib.transforms import ScaledTranslation
 
     runs = list(points.groupby("seed"))
     for rank, (_, run) in enumerate(runs):
-        aside = shift + 8 * (rank / max(len(runs) - 1, 1) - 0.5)
+        aside = 8 * (rank / max(len(runs) - 1, 1) - 0.5)
         place = axes.transData + ScaledTranslation(aside / 72, 0, axes.figure.dpi_scale_trans)
-        look: dict[str, Any] = {
-            "linestyle": "",
-            "markersize": 3.5,
-            "markeredgewidth": 0,
-            "alpha": 0.6,
-        }
+        look: Look = {"color": style.colour, "gid": style.series, "transform": place}
+        look |= {"linestyle": "", "markersize": 3.5, "markeredgewidth": 0, "alpha": 0.6}
         height = run["value"].clip(lower=none)
-        axes.plot(
-            run["x"],
-            height,
-            style.marker or "o",
-            color=style.colour,
-            gid=style.series,
-            transform=place,
-            **look,
-        )
+        axes.plot(run["x"], height, style.marker or "o", **look)
         axes.update_datalim(np.column_stack([run["x"], height]))
     axes.margins(x=0.1)
 
@@ -212,27 +180,16 @@ def handles(styles: Sequence[Style]) -> list[Line2D]:
     """Return the entries of a legend, with line and marker of the styles."""
     from matplotlib.lines import Line2D
 
-    return [
-        Line2D(
-            [],
-            [],
-            color=style.colour,
-            marker=style.marker,
-            linestyle=style.line,
-            markersize=4,
-            label=style.label,
-        )
-        for style in styles
-    ]
+    lines = []
+    for style in styles:
+        look: Look = {"color": style.colour, "marker": style.marker, "markersize": 4}
+        lines.append(Line2D([], [], linestyle=style.line, label=style.label, **look))
+    return lines
 
 
 def legend(figure: Picture, styles: Sequence[Style], title: str = "") -> None:
-    """Explain the styles in a row below the panels, for pictures without room for labels at the
-    curves.
-
-    title : a sentence above them
-    """
-    place: dict[str, Any] = {"loc": "outside lower center", "ncols": len(styles)}
+    """Explain the styles in a row below the panels, under an optional title."""
+    place: Look = {"loc": "outside lower center", "ncols": len(styles)}
     figure.legend(handles=handles(styles), title=title, title_fontsize=FONT, **place, **LEGEND)
 
 
@@ -264,30 +221,22 @@ def signed_maps(
     largest: float | None = None,
 ) -> None:
     """Draw matrices in colours that diverge from white at zero, first row on top, with one scale
-    and its colour bar.
-
-    Print in grey shows no signs, so negative entries have a minus, if they are not below a
+    and its colour bar. Negative entries have a minus, which shows in grey print, unless below a
     twentieth of the largest.
 
     matrices, titles : by panel; label : of the colour bar
     largest : absolute value at the ends of the colours, by default that of all the matrices
     """
-    end = (
-        float(max(np.nanmax(np.abs(matrix)) for matrix in matrices.values()))
-        if largest is None
-        else largest
-    )
+    if largest is None:
+        largest = float(max(np.nanmax(np.abs(matrix)) for matrix in matrices.values()))
+    look: Look = {"fontsize": FONT - 1, "ha": "center", "va": "center"}
     for panel, matrix in matrices.items():
-        mesh = _map(axes_of[panel], matrix, cmap="RdBu_r", vmin=-end, vmax=end)
-        axes_of[panel].set_title(titles[panel], fontsize=FONT)
-        for row, column in np.argwhere(matrix < -end / 20):
-            look: dict[str, Any] = {
-                "color": "k" if matrix[row, column] > -end / 2 else "w",
-                "fontsize": FONT - 1,
-            }
-            axes_of[panel].text(
-                column + 0.5, row + 0.5, "\N{MINUS SIGN}", ha="center", va="center", **look
-            )
+        axes = axes_of[panel]
+        mesh = _map(axes, matrix, cmap="RdBu_r", vmin=-largest, vmax=largest)
+        axes.set_title(titles[panel], fontsize=FONT)
+        for row, column in np.argwhere(matrix < -largest / 20):
+            colour = "k" if matrix[row, column] > -largest / 2 else "w"
+            axes.text(column + 0.5, row + 0.5, "\N{MINUS SIGN}", color=colour, **look)
     colour_bar(mesh, [axes_of[panel] for panel in matrices], label)
 
 

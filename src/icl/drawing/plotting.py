@@ -37,6 +37,8 @@ BAR_FONT = 14.0
 GUIDE: Mapping[str, Any] = {"color": "k", "linestyle": "--", "linewidth": 1.5}
 """A dashed black reference line."""
 
+Look = dict[str, Any]
+"""Options of an artist."""
 Corner = Literal[
     "upper left",
     "upper right",
@@ -105,8 +107,7 @@ def angle(label: str) -> Axis:
 def defaults() -> Iterator[None]:
     """Use matplotlib's defaults inside a block, whatever the user's configuration.
 
-    Text is not hinted, to keep the glyph widths of the published pictures; newer releases round
-    them to pixels.
+    Text is not hinted, to keep the glyph widths of the published pictures.
     """
     import matplotlib
     import matplotlib.style
@@ -125,9 +126,7 @@ under_defaults: Callable[[Callable[..., Picture]], Callable[..., Picture]] = def
 
 @cache
 def picture_class() -> type[Picture]:
-    """Return a figure class that also renders under ``defaults``, because matplotlib reads many
-    of them only then.
-    """
+    """Return a figure class that also renders under ``defaults``."""
     from matplotlib.figure import Figure
 
     class PublishedFigure(Figure):
@@ -153,25 +152,23 @@ def canvas(
 ) -> tuple[Picture, Axes]:
     """Return a figure of ``size`` pixels and its axes (see `add_panel`).
 
-    Each of ``bars`` colour bars will take a fifth of the width; the edges are those after they are
-    drawn.
+    Each of ``bars`` colour bars will take a fifth of the width; the edges are those after that.
     """
     left, right, top, bottom = edges
-    figure = picture_class()(figsize=(size[0] / DPI, size[1] / DPI), dpi=DPI)
+    figure = _figure(size)
     return figure, add_panel(figure, (left, left + (right - left) / 0.8**bars, top, bottom), panel)
+
+
+def _figure(size: tuple[int, int]) -> Picture:
+    return picture_class()(figsize=(size[0] / DPI, size[1] / DPI), dpi=DPI)
 
 
 def panels(
     size: tuple[int, int], edges: Mapping[str, tuple[float, float, float, float]]
 ) -> tuple[Picture, dict[str, Axes]]:
-    """Return a figure of ``size`` pixels and its axes by panel; ``edges`` maps panels to edges
-    (see `add_panel`).
-    """
-    (name, first), *others = edges.items()
-    figure, axes = canvas(size, first, panel=name)
-    return figure, {name: axes} | {
-        other: add_panel(figure, place, other) for other, place in others
-    }
+    """Return a figure of ``size`` pixels and its axes by panel; ``edges`` as for `add_panel`."""
+    figure = _figure(size)
+    return figure, {name: add_panel(figure, place, name) for name, place in edges.items()}
 
 
 def grid_edges(
@@ -182,16 +179,13 @@ def grid_edges(
 ) -> dict[str, tuple[float, float, float, float]]:
     """Edges of equal panels, row by row: those of the ``first``, and ``step`` right and down."""
     left, right, top, bottom = first
-    places = {name: divmod(index, columns) for index, name in enumerate(names)}
-    return {
-        name: (
-            left + column * step[0],
-            right + column * step[0],
-            top + row * step[1],
-            bottom + row * step[1],
-        )
-        for name, (row, column) in places.items()
-    }
+    edges = {}
+    for index, name in enumerate(names):
+        row, column = divmod(index, columns)
+        x = column * step[0]
+        y = row * step[1]
+        edges[name] = left + x, right + x, top + y, bottom + y
+    return edges
 
 
 def add_panel(figure: Picture, edges: tuple[float, float, float, float], panel: str) -> Axes:
@@ -203,26 +197,20 @@ def add_panel(figure: Picture, edges: tuple[float, float, float, float], panel: 
 
 
 def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None) -> None:
-    """Set labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of
-    tick labels, if other.
+    """Set labels, limits and ticks of both axes; ``font`` and ``ticks`` (of their labels) in
+    points.
     """
     for name, axis in (("x", x), ("y", y)):
         if axis.limits is not None and axis.widens:
-            axis = axis._replace(
-                limits=_widened(axis.limits, getattr(axes.dataLim, f"interval{name}"))
-            )
+            data = getattr(axes.dataLim, f"interval{name}")
+            axis = axis._replace(limits=_widened(axis.limits, data))
+        scale = "log" if axis.log else None
+        parts = {"lim": axis.limits, "scale": scale, "ticks": axis.ticks, "ticklabels": axis.names}
         # Limits are set first, because a logarithmic scale without them warns of data without
         # positive values, and again last, because ticks may widen them.
-        if axis.limits is not None:
-            axes.set(**{f"{name}lim": axis.limits})
-        if axis.log:
-            axes.set(**{f"{name}scale": "log"})
-        if axis.ticks is not None:
-            axes.set(**{f"{name}ticks": axis.ticks})
-        if axis.names is not None:
-            axes.set(**{f"{name}ticklabels": axis.names})
-        if axis.limits is not None:
-            axes.set(**{f"{name}lim": axis.limits})
+        for part, value in (*parts.items(), ("lim", axis.limits)):
+            if value is not None:
+                axes.set(**{f"{name}{part}": value})
     axes.set_xlabel(x.label, fontsize=font)
     axes.set_ylabel(y.label, fontsize=font)
     axes.tick_params(labelsize=font if ticks is None else ticks)
@@ -231,8 +219,8 @@ def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None)
 
 
 def edge_arrows(axes: Axes) -> None:
-    """Mark where a series is above or below the axes by arrows at the edge; below a logarithmic
-    axis also zeros.
+    """Mark where a series is outside the axes by arrows at the edge; below a logarithmic axis also
+    zeros.
 
     Of several points in a row that a line joins, the first and the last have an arrow.
     """
@@ -246,15 +234,9 @@ def edge_arrows(axes: Axes) -> None:
             if joined:
                 around = np.pad(outside, 1)
                 outside = outside & ~(around[:-2] & around[2:])
-            place = x[outside], np.full(outside.sum(), edge)
-            axes.plot(
-                *place,
-                marker=marker,
-                markersize=5,
-                linestyle="none",
-                color=line.get_color(),
-                zorder=3,
-            )
+            look: Look = {"marker": marker, "markersize": 5, "linestyle": "none", "zorder": 3}
+            edges = np.full(outside.sum(), edge)
+            axes.plot(x[outside], edges, color=line.get_color(), **look)
 
 
 def none_tick(axes: Axes, height: float) -> None:
@@ -262,10 +244,8 @@ def none_tick(axes: Axes, height: float) -> None:
     low = height / 1.5
     high = axes.get_ylim()[1]
     powers = [power for power in range(-30, 30) if 3 * height < 10.0**power <= high]
-    axes.set_yticks(
-        [height, *(10.0**power for power in powers)],
-        ["none", *(f"$10^{{{power}}}$" for power in powers)],
-    )
+    names = [f"$10^{{{power}}}$" for power in powers]
+    axes.set_yticks([height, *(10.0**power for power in powers)], ["none", *names])
     axes.set_ylim(low, high)
 
 
@@ -274,11 +254,9 @@ def _widened(limits: tuple[float, float], data: Sequence[float]) -> tuple[float,
     low, high = (float(end) for end in data)
     if not (np.isfinite(low) and np.isfinite(high)):
         return limits
-    margin = 0.05 * (max(high, limits[1]) - min(low, limits[0]))
-    return (
-        limits[0] if low >= limits[0] else low - margin,
-        limits[1] if high <= limits[1] else high + margin,
-    )
+    least, most = limits
+    margin = 0.05 * (max(high, most) - min(low, least))
+    return least if low >= least else low - margin, most if high <= most else high + margin
 
 
 def curves(
@@ -301,9 +279,8 @@ def curves(
     for style in styles:
         rows = table.curve(panel or panel_of(axes), style.series, observable)
         if none is not None:
-            rows = rows.assign(
-                **{name: rows[name].clip(lower=none) for name in ("band_low", "value", "band_high")}
-            )
+            drawn = rows[["band_low", "value", "band_high"]]
+            rows = rows.assign(**drawn.clip(lower=none))
         if band:
             band(axes, style, rows)
         curve(axes, style, rows["x"], rows["value"], **look)
@@ -311,23 +288,20 @@ def curves(
 
 def published_band(axes: Axes, style: Style, rows: pd.DataFrame) -> None:
     """Draw the table's band opaque in the published colour; it hides bands of earlier curves."""
-    axes.fill_between(
-        rows["x"], rows["band_low"], rows["band_high"], color=BANDS[style.colour], linewidth=0
-    )
+    pale(axes, style._replace(colour=BANDS[style.colour]), rows, alpha=None)
 
 
-def pale(axes: Axes, style: Style, rows: pd.DataFrame, alpha: float = 0.2) -> None:
+def pale(axes: Axes, style: Style, rows: pd.DataFrame, alpha: float | None = 0.2) -> None:
     """Draw the table's band in the colour of the curve."""
-    axes.fill_between(
-        rows["x"], rows["band_low"], rows["band_high"], color=style.colour, alpha=alpha, linewidth=0
-    )
+    ends = rows["band_low"], rows["band_high"]
+    axes.fill_between(rows["x"], *ends, color=style.colour, alpha=alpha, linewidth=0)
 
 
 def deviation(axes: Axes, style: Style, rows: pd.DataFrame, alpha: float = 0.2) -> None:
     """Draw a band of one standard deviation in the curve's colour; that of the table is two."""
     half = (rows["band_high"] - rows["value"]) / 2
-    ends = rows["value"] - half, rows["value"] + half
-    axes.fill_between(rows["x"], *ends, color=style.colour, alpha=alpha, linewidth=0)
+    ends = {"band_low": rows["value"] - half, "band_high": rows["value"] + half}
+    pale(axes, style, rows.assign(**ends), alpha)
 
 
 Band = Callable[[Axes, Style, "pd.DataFrame"], None]
@@ -340,15 +314,9 @@ def panel_of(axes: Axes) -> str:
 
 def curve(axes: Axes, style: Style, x: Any, y: Any, **look: Any) -> Line2D:
     """Draw one curve; ``look`` overrides its style."""
-    options = {
-        "color": style.colour,
-        "linestyle": style.line,
-        "linewidth": LINE_WIDTH,
-        "marker": style.marker,
-        "markersize": MARKER_SIZE,
-        "label": style.label,
-        "gid": style.series,
-    }
+    options = {"color": style.colour, "linestyle": style.line, "linewidth": LINE_WIDTH}
+    options |= {"marker": style.marker, "markersize": MARKER_SIZE}
+    options |= {"label": style.label, "gid": style.series}
     (line,) = axes.plot(x, y, **{**options, **look})
     return line
 
@@ -365,8 +333,8 @@ def legend(
     """Return the legend in ``font`` points with its ``corner`` exactly ``at`` a position in
     fractions of the axes.
 
-    ``spacing`` between entries is in font sizes. The published heights need 0.42 to 0.45 for plain
-    labels and more for formulas, whose line height differed in the release that drew them.
+    ``spacing`` between entries is in font sizes; the published heights need 0.42 to 0.45 for plain
+    labels and more for formulas.
     """
     return axes.legend(
         fontsize=font, loc=corner, bbox_to_anchor=at, borderaxespad=0, labelspacing=spacing
@@ -378,28 +346,20 @@ def scatters(axes: Axes, table: Table, styles: Sequence[Embedding], observable: 
     epoch.
 
     Points are drawn neuron by neuron through the epochs, as published; so the legend shows the
-    colour of the first epoch. Every style has its own colour bar, the first outermost.
+    first epoch's colour. Every style has its own colour bar, the first outermost.
     """
+    panel = panel_of(axes)
     for style in styles:
-        rows = table.points(panel_of(axes), style.series, observable)
+        rows = table.points(panel, style.series, observable)
         rows = rows[rows["seed"] == table.drawn_seed]
         if rows.empty:
-            raise ValueError(
-                f"no points of {observable!r} for panel {panel_of(axes)!r}, series {style.series!r}"
-            )
-        rows = rows.assign(neuron=rows.groupby("colour").cumcount()).sort_values(
-            ["neuron", "colour"]
-        )
-        points = axes.scatter(
-            rows["x"],
-            rows["value"],
-            c=rows["colour"],
-            cmap=style.colours,
-            marker=style.marker,
-            s=POINT_AREA,
-            label=style.label,
-            gid=style.series,
-        )
+            place = f"panel {panel!r}, series {style.series!r}"
+            raise ValueError(f"no points of {observable!r} for {place}")
+        rows = rows.assign(neuron=rows.groupby("colour").cumcount())
+        rows = rows.sort_values(["neuron", "colour"])
+        look: Look = {"cmap": style.colours, "marker": style.marker, "s": POINT_AREA}
+        look |= {"label": style.label, "gid": style.series}
+        points = axes.scatter(rows["x"], rows["value"], c=rows["colour"], **look)
         axes.figure.colorbar(points, ax=axes).ax.tick_params(labelsize=BAR_FONT)
 
 
@@ -435,21 +395,13 @@ def heatmap(
 
 
 def shade(axes: Axes, edges: Sequence[float], names: Sequence[str], font: float) -> None:
-    """Draw bands in two alternating greys between neighbouring edges, each named at its top, up
-    to the first NaN.
+    """Draw bands in two greys between neighbouring edges, each named at its top, up to the first
+    NaN.
     """
     for index, (start, end, name) in enumerate(zip(edges[:-1], edges[1:], names, strict=True)):
         if not start < end:
             return
         axes.axvspan(start, end, color=("0.93", "0.84")[index % 2], linewidth=0, zorder=0)
+        look: Look = {"fontsize": font, "ha": "center", "va": "top", "color": "0.35"}
         place = axes.get_xaxis_transform()
-        axes.text(
-            (start + end) / 2,
-            0.985,
-            name,
-            fontsize=font,
-            ha="center",
-            va="top",
-            transform=place,
-            color="0.35",
-        )
+        axes.text((start + end) / 2, 0.985, name, transform=place, **look)

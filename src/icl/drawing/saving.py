@@ -7,7 +7,7 @@ from typing import Any
 
 from icl.core.files import write_aside
 from icl.core.lazy import Picture
-from icl.drawing.plotting import defaults
+from icl.drawing.plotting import Look, defaults
 
 FONT = 6.5
 LETTERS = 19
@@ -21,9 +21,8 @@ def save_picture(picture: Picture, path: Path, note: str, below: Sequence[str] =
     """
     from matplotlib.transforms import Bbox
 
-    about = (
-        {"CreationDate": None, "Subject": note} if path.suffix == ".pdf" else {"Description": note}
-    )
+    of_pdf = {"CreationDate": None, "Subject": note}
+    about = of_pdf if path.suffix == ".pdf" else {"Description": note}
     width, height = picture.get_size_inches()
     lines = [line for words in below for line in wrap(words, int(width * LETTERS))]
     strip = 12 * len(lines) / 100  # whole pixels, so that the picture keeps its own
@@ -33,18 +32,16 @@ def save_picture(picture: Picture, path: Path, note: str, below: Sequence[str] =
         picture.set_layout_engine("none")
         for legend in picture.legends:
             legend.set_bbox_to_anchor((0, 0, 1, 1), picture.transFigure)
-        words = picture.text(
-            0.05 / width, -0.02 / height, "\n".join(lines), fontsize=FONT, color="0.4", va="top"
-        )
-        picture.savefig(
-            aside, dpi=100, metadata=about, bbox_inches=Bbox([[0, -strip], [width, height]])
-        )
+        look: Look = {"fontsize": FONT, "color": "0.4", "va": "top"}
+        words = picture.text(0.05 / width, -0.02 / height, "\n".join(lines), **look)
+        box = Bbox([[0, -strip], [width, height]])
+        picture.savefig(aside, dpi=100, metadata=about, bbox_inches=box)
         words.remove()
 
 
-def save_animation(frames: list[Picture], path: Path, note: str, seconds: float = 0.25) -> None:
-    """Save figures of equal size as an endless GIF at 100 dpi with a note; the last frame stays
-    longer.
+def save_animation(frames: list[Picture], path: Path, note: str) -> None:
+    """Save figures of equal size as an endless GIF at 100 dpi with a note, each for a quarter of a
+    second, the last for two.
     """
     import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -56,13 +53,7 @@ def save_animation(frames: list[Picture], path: Path, note: str, seconds: float 
         canvas.draw()
         picture = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())
         pictures.append(picture.quantize(256, dither=Image.Dither.NONE))
-    times = [round(1000 * seconds)] * (len(pictures) - 1) + [2000]
+    first, *others = pictures
+    about: Look = {"duration": [250] * len(others) + [2000], "loop": 0, "comment": note.encode()}
     with write_aside(path) as aside:
-        pictures[0].save(
-            aside,
-            save_all=True,
-            append_images=pictures[1:],
-            duration=times,
-            loop=0,
-            comment=note.encode(),
-        )
+        first.save(aside, save_all=True, append_images=others, **about)
