@@ -45,10 +45,8 @@ class Config:
         """
         if self.scale not in SCALES:
             like = str(self.scale).lower()
-            advice = f"; try {like}" if like in SCALES else ""
-            raise ConstantError(
-                f"scale = {self.scale!r}: must be one of {', '.join(SCALES)}{advice}"
-            )
+            allowed = ", ".join(SCALES) + (f"; try {like}" if like in SCALES else "")
+            raise ConstantError(f"scale = {self.scale!r}: must be one of {allowed}")
         # Snakemake would read digits, True and nan as something else than text.
         word = r"(?!(?i:true|false|inf|infinity|nan)$)([A-Za-z][\w-]{0,40})?"
         if not isinstance(self.variant, str) or not re.fullmatch(word, self.variant, re.ASCII):
@@ -67,19 +65,18 @@ class Config:
     def of(cls, config: object) -> Self:
         """Return the checked config.
 
-        Raises ConstantError for another key, an unknown scale, a bad name, a misspelt constant, and
-        a value of another type or out of range.
+        Raises ConstantError for an unknown key, scale or constant, a bad name, and a value of
+        another type or out of range.
         """
         keys = [field.name for field in fields(cls)]
         if not isinstance(config, Mapping):
             raise ConstantError(f"config: {config!r} has no keys")
         if missing := set(keys) - set(config):
             raise ConstantError(f"config: has no {', '.join(sorted(missing))}")
+        known = [*keys, *FOR_TARGETS]
         for key, value in config.items():
-            if key not in (*keys, *FOR_TARGETS):
-                raise ConstantError(
-                    f"config: has no key {key!r}; try {near(str(key), (*keys, *FOR_TARGETS))}"
-                )
+            if key not in known:
+                raise ConstantError(f"config: has no key {key!r}; try {near(str(key), known)}")
             if key in FOR_TARGETS and not isinstance(value, str):
                 raise ConstantError(f"config {key}: {value!r} is no text")
         constants = {
@@ -101,38 +98,40 @@ class Config:
 
     def plain(self) -> dict[str, Any]:
         """Return the config as plain data, the inverse of `of`."""
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {
-            "constants": self.changed
-        }
+        names = [field.name for field in fields(self)]
+        return {name: getattr(self, name) for name in names} | {"constants": self.changed}
 
     @property
     def changed(self) -> Overrides:
-        """The user's constants."""
         return self.constants or {}
 
     @property
     def folder(self) -> str:
-        """The folder below results/ and figures/: the scale and, each after an @, a variant's name
-        or hash and what seeds are not the default.
+        """The folder below results/ and figures/: the scale and, each after an @, the variant's
+        name or hash and unusual seeds.
         """
-        variant = [self.variant or digest(self.changed)[:8]] if self.changed else []
-        seeds = [f"from.{self.first_seed}"] if self.first_seed != FIRST_SEED else []
-        seeds += [f"seeds.{self.seeds}"] if self.seeds else []
-        return "@".join([self.scale, *variant, *seeds])
+        parts = [self.scale]
+        parts += [self.variant or digest(self.changed)[:8]] if self.changed else []
+        parts += [f"from.{self.first_seed}"] if self.first_seed != FIRST_SEED else []
+        parts += [f"seeds.{self.seeds}"] if self.seeds else []
+        return "@".join(parts)
+
+    @property
+    def unusual(self) -> dict[str, Any]:
+        """What differs from the default config, without the constants."""
+        usual = {"scale": "laptop", "first_seed": FIRST_SEED, "seeds": 0, "variant": ""}
+        return {name: getattr(self, name) for name in usual if getattr(self, name) != usual[name]}
 
     def command(self, target: str) -> str:
         """Return the full command that makes a target of this plan."""
-        config = [f"scale={self.scale}"] if self.scale != "laptop" else []
-        config += [f"first_seed={self.first_seed}"] if self.first_seed != FIRST_SEED else []
-        config += [f"seeds={self.seeds}"] if self.seeds else []
-        config += [f"variant={self.variant}"] if self.variant else []
+        config = [f"{name}={value}" for name, value in self.unusual.items()]
         config += [f"constants={shlex.quote(canonical(self.changed))}"] if self.changed else []
         return f"snakemake {target}" + (f" --config {' '.join(config)}" if config else "")
 
 
 def _plain(value: object, place: str) -> object:
-    """Return a constant's value; raises ConstantError unless it is a number, a text, true, false
-    or a list of these.
+    """Return a constant's value; raises ConstantError unless it is a number, text, truth value or a
+    list of these.
     """
     for one in value if isinstance(value, list | tuple) else [value]:
         if not isinstance(one, bool | int | float | str):
@@ -144,25 +143,22 @@ def _check_names(model: str, values: Collection[str]) -> None:
     """Raise ConstantError for a misspelt constant of a model, with similar names."""
     known = registry.models()[model].constants if model in registry.models() else frozenset()
     for name in sorted(set(values) - known):
-        if like := difflib.get_close_matches(name, sorted(known), cutoff=0.6):
-            raise ConstantError(
-                f"constant {model}.{name}: no such constant; did you mean {', '.join(like)}?"
-            )
+        if like := difflib.get_close_matches(name, sorted(known)):
+            advice = f"did you mean {', '.join(like)}?"
+            raise ConstantError(f"constant {model}.{name}: no such constant; {advice}")
 
 
 def check_typed(words: Iterable[str], entries: Iterable[str], files: Iterable[str | Path]) -> None:
-    """Raise ConstantError for a config that Snakemake would read otherwise than it is written: with
-    a repeated key, an ambiguous number, a second --config, which replaces the first, or a profile
-    that does not exist.
+    """Raise ConstantError for what Snakemake would read otherwise than it is written: a repeated
+    key, an ambiguous number, a second --config, which replaces the first, or an unknown profile.
 
     words : of the command line; entries : key=value of its last --config; files : of its
         --configfile, and others
     """
     words = list(words)
     if len([word for word in words if re.match(r"--config(=|$)|-\w*C", word)]) > 1:
-        raise ConstantError(
-            "--config: is given twice, and Snakemake reads only the last one; join them"
-        )
+        problem = "is given twice, and Snakemake reads only the last one; join them"
+        raise ConstantError(f"--config: {problem}")
     for word, after in zip(words, [*words[1:], ""], strict=False):
         option, _, value = word.partition("=")
         name = value or after

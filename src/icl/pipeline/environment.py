@@ -14,27 +14,9 @@ from pathlib import Path
 from icl.pipeline import kernels
 
 ROOT = Path(__file__).resolve().parents[3]
-REMOVED = (
-    "PYTHON",
-    "MPL",
-    "MATPLOTLIB",
-    "OMP_",
-    "GOMP_",
-    "KMP_",
-    "MKL_",
-    "OPENBLAS_",
-    "GOTO_",
-    "BLIS_",
-    "VECLIB_",
-    "NUMEXPR_",
-    "NPY_",
-    "ATEN_",
-    "ONEDNN_",
-    "DNNL_",
-    "TORCH_",
-    "PYTORCH_",
-    "NVIDIA_TF32",
-    "GIT_",
+REMOVED = tuple(
+    "PYTHON MPL MATPLOTLIB OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ GOTO_ BLIS_ VECLIB_ NUMEXPR_ NPY_ ATEN_ "
+    "ONEDNN_ DNNL_ TORCH_ PYTORCH_ NVIDIA_TF32 GIT_".split()
 )
 """How the names of variables begin that Python, plots, sums or the recorded revision would
 depend on.
@@ -55,20 +37,15 @@ constants and seeds.
 
 
 def known(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a command that is started with `given`; the result of this again
-    is the same.
+    """Return the environment of a command that is started with `given`; of its own result, the
+    same.
     """
     kept = {
         name: value for name, value in given.items() if name in KEPT or not name.startswith(REMOVED)
     }
     # UTF-8 on every terminal; this package and no other source from the caller's folder.
-    ours = {
-        "PYTHONUTF8": "1",
-        "PYTHONNOUSERSITE": "1",
-        "PYTHONSAFEPATH": "1",
-        "PYTHONPATH": str(ROOT / "src"),
-    }
-    ours |= {"MPLBACKEND": "agg"} | dict.fromkeys(THREADS, "1")
+    ours = dict.fromkeys(("PYTHONUTF8", "PYTHONNOUSERSITE", "PYTHONSAFEPATH", *THREADS), "1")
+    ours |= {"PYTHONPATH": str(ROOT / "src"), "MPLBACKEND": "agg"}
     if not _can_write(Path(given.get("XDG_CACHE_HOME") or Path(given.get("HOME", "/"), ".cache"))):
         ours |= {"XDG_CACHE_HOME": str(ROOT / ".cache")}
     return kept | ours
@@ -81,15 +58,10 @@ def _can_write(folder: Path) -> bool:
 
 
 def settle() -> None:
-    """Take the known environment; starts this command again if Python has read other variables
-    at its start.
-    """
+    """Take the known environment; starts this command again if Python has read other variables."""
     settled = known(os.environ)
-    if any(
-        os.environ.get(name) != settled.get(name)
-        for name in {*os.environ, *settled}
-        if name.startswith("PYTHON")
-    ):
+    of_python = [name for name in {*os.environ, *settled} if name.startswith("PYTHON")]
+    if any(os.environ.get(name) != settled.get(name) for name in of_python):
         sys.stdout.flush()
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], settled)
     adopt(settled)
@@ -103,9 +75,7 @@ def adopt(settled: Mapping[str, str]) -> None:
 
 
 def enter() -> None:
-    """Make the clone the working folder, from anywhere in it; elsewhere exit with one line that
-    names it.
-    """
+    """Make the clone the working folder, from anywhere in it; elsewhere exit."""
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / "workflow/config.yaml").is_file() and (folder / "Snakefile").is_file():

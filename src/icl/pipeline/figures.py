@@ -16,12 +16,12 @@ from icl.jobs.measure import measured
 def sweeps(
     name: str, scale: str, constants: Overrides, first_seed: int = 0, seeds: int = 0
 ) -> dict[str, Sweep]:
-    """Return the sweeps of a figure by name, with the user's constants and seeds starting at
-    `first_seed`.
+    """Return the sweeps of a figure by name, with the user's constants and seeds from `first_seed`
+    on.
 
     seeds : their number; 0: that of the scale
 
-    Raises ConstantError for an unknown scale, an unknown constant or a value out of range.
+    Raises ConstantError for an unknown scale or constant, or a value out of range.
     """
     if scale not in SCALES:
         raise ConstantError(f"scale = {scale!r}: must be one of {', '.join(SCALES)}")
@@ -35,7 +35,7 @@ def sweeps(
 
 
 def with_seeds(sweep: Sweep, seeds: Sequence[int]) -> Sweep:
-    """Return the sweep with these seeds in place of its own; unchanged if nothing is random."""
+    """Return the sweep with these seeds; unchanged if nothing is random."""
     if not sweep.is_random:
         return sweep
     settings = dict.fromkeys(replace(config, seed=0) for config in sweep.configs)

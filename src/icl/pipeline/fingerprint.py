@@ -9,6 +9,7 @@ the job's own and the model's or figure's.
 
 import ast
 import hashlib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def code(job: str, *modules: str) -> str:
     """SHA-256 over the meaning of all modules that a job imports, the settings of `kernels`, and
     the versions of the libraries among them that compute.
 
-    job : train, measure, draw or check; modules : dotted names of what it loads by name
+    job : a module of icl.jobs; modules : dotted names of what it loads by name
 
     Raises KeyError for a module that is not in the package.
     """
@@ -34,13 +35,12 @@ def code(job: str, *modules: str) -> str:
 
 
 def of_measuring(module: str) -> str:
-    """Digest of the code that measures a figure: its models, tasks and paper; `module` is the
-    figure's dotted name.
+    """Digest of the models, tasks and paper behind a figure's module, which is given by dotted
+    name.
     """
-    parts = ("models", "papers", "tasks")
-    return _digest(
-        tuple(path for path in files(module) if path.relative_to(PACKAGE).parts[0] in parts)
-    )[:16]
+    parts = "models", "papers", "tasks"
+    own = [path for path in files(module) if path.relative_to(PACKAGE).parts[0] in parts]
+    return _digest(own)[:16]
 
 
 def libraries(*modules: str) -> dict[str, str]:
@@ -93,12 +93,11 @@ def _file(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def _digest(paths: tuple[Path, ...]) -> str:
+def _digest(paths: Iterable[Path]) -> str:
     total = hashlib.sha256()
     for path in paths:
-        total.update(
-            f"{path.relative_to(PACKAGE).as_posix()} {_meaning(path, file_digest(path))}\n".encode()
-        )
+        name = path.relative_to(PACKAGE).as_posix()
+        total.update(f"{name} {_meaning(path, file_digest(path))}\n".encode())
     return total.hexdigest()
 
 
@@ -123,8 +122,5 @@ def meaning(source: bytes) -> str:
 
 def _is_docstring(part: ast.stmt) -> bool:
     """Whether a statement is a bare string, as below a constant."""
-    return (
-        isinstance(part, ast.Expr)
-        and isinstance(part.value, ast.Constant)
-        and isinstance(part.value.value, str)
-    )
+    value = part.value if isinstance(part, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)

@@ -38,8 +38,8 @@ def version(library: str) -> str:
 
 
 def notes(folder: Path) -> list[str]:
-    """Record the arithmetic in a folder of results; return a line if it was another, and one if
-    the caller chose it.
+    """Record the arithmetic in a folder of results; return a line if it changed, and one if the
+    caller chose it.
     """
     path = folder / "arithmetic.json"
     now = chosen() | {name: version(name) for name in LIBRARIES}
@@ -55,13 +55,10 @@ def notes(folder: Path) -> list[str]:
     if changed or not path.is_file():
         write_json(path, now)
     given = [f"{name}={value}" for name, value in chosen().items() if value != ONE_ORDER[name]]
-    lines = (
-        [f"{folder}: {', '.join(changed)}; trainings and tables that used it are made again"]
-        if changed
-        else []
-    )
-    return lines + (
-        [f"{', '.join(given)}: set by the caller, other results than the gallery's"]
-        if given
-        else []
-    )
+    lines = []
+    if changed:
+        used = "trainings and tables that used it are made again"
+        lines.append(f"{folder}: {', '.join(changed)}; {used}")
+    if given:
+        lines.append(f"{', '.join(given)}: set by the caller, other results than the gallery's")
+    return lines

@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from icl.core.problem import Problem
-
 
 def taken(paths: Iterable[Path]) -> list[str]:
     """Return a line per path with something else than a file: path, what is there, remedy."""
@@ -19,9 +17,3 @@ def _kind(path: Path) -> str:
     if path.is_dir():
         return "a folder"
     return "a link to no file" if path.is_symlink() else "no file"
-
-
-def require_place(*paths: Path) -> None:
-    """Raise Problem if something else than a file is at one of these paths."""
-    if lines := taken(paths):
-        raise Problem("\n".join(lines))

@@ -20,8 +20,7 @@ from icl.evidence import ledger, published_curves
 from icl.evidence.ledger import Claim
 from icl.figure import Figure
 from icl.pipeline import figures, fingerprint
-from icl.pipeline.config import FIRST_SEED
-from icl.pipeline.paths import Paths
+from icl.pipeline.config import FIRST_SEED, Config
 
 KINDS = ("train", "measure", "judge", "draw")
 """The jobs, a module of `icl.jobs` each."""
@@ -32,7 +31,7 @@ COMPARED = "_compared"
 
 
 @dataclass(frozen=True)
-class Plan(Paths):
+class Plan(Config):
     """A config, its files, and what follows from it."""
 
     # Figures and their trainings
@@ -44,22 +43,19 @@ class Plan(Paths):
 
     @staticmethod
     def figure(name: str) -> Figure:
-        """Return the figure of this name."""
         return registry.figure(name)
 
     def size(self, name: str) -> str:
-        """Return the scale whose sizes a figure has."""
         return ledger.size(name, self.scale)
 
     @staticmethod
     def declared(name: str) -> tuple[Mapping[str, str], Collection[str]]:
-        """Return the observables that a figure's measurement must fill, observable -> statistic,
-        and the curves that are summarised by the median.
+        """Return the observables that a figure measures, observable -> statistic, and the curves
+        that are summarised by the median.
         """
         return ledger.declared(name), ledger.target(name).medians
 
     def sweeps(self, name: str) -> dict[str, Sweep]:
-        """Return the sweeps of a figure by name, with the user's constants and seeds."""
         if name not in self._sweeps:
             self._sweeps[name] = figures.sweeps(
                 name, self.scale, self.changed, self.first_seed, self.seeds
@@ -99,7 +95,6 @@ class Plan(Paths):
         return needed
 
     def sweep(self, name: str) -> Sweep:
-        """Return the sweep of this name."""
         if name not in self.trainings:
             raise ConstantError(
                 f"sweep {name!r}: no figure has it; try {near(name, self.trainings)}"
@@ -116,23 +111,18 @@ class Plan(Paths):
         return [f"{index}of{count}" for index in range(count)]
 
     def shards_of(self, name: str) -> list[tuple[str, str]]:
-        """Sweep and shard of every training of a figure, sweep by sweep, shards in order."""
+        """Sweep and shard of every training of a figure, shards in order."""
         return [
             (key, shard)
             for key, sweep in self.sweeps(name).items()
             for shard in self.shard_names(sweep)
         ]
 
-    def training_names(self, name: str) -> list[str]:
-        """``<figure>/<sweep>/<shard>`` of every training of a figure."""
-        return [f"{name}/{sweep}/{shard}" for sweep, shard in self.shards_of(name)]
-
     def claims(self, name: str) -> tuple[Claim, ...]:
-        """Return the claims that are judged by the figure at this scale."""
         return ledger.claims(name, self.scale)
 
     def note(self, name: str) -> Note:
-        """Return scale, reductions and changed constants, for captions and pictures' metadata."""
+        """Return scale, reductions and changed constants, for captions and metadata."""
         if name not in self._notes:
             made = figures.note(name, self.scale, self.changed, self.seeds)
             inferred = any(
@@ -150,23 +140,40 @@ class Plan(Paths):
 
     # Files
 
+    @property
+    def results(self) -> str:
+        return f"results/{self.folder}"
+
+    @property
+    def pictures_folder(self) -> str:
+        return f"figures/{self.folder}"
+
+    def weights_file(self, sweep: str, shard: str) -> str:
+        return f"{self.results}/runs/{sweep}/{shard}.safetensors"
+
+    def table_file(self, name: str) -> str:
+        return f"{self.results}/tables/{name}.parquet"
+
+    def verdict_file(self, name: str) -> str:
+        return f"{self.results}/verdicts/{name}.json"
+
+    def record_file(self, name: str) -> str:
+        """Return the record of what the figure's pictures were drawn from."""
+        return f"{self.results}/drawn/{name}.json"
+
     def run_files(self, name: str) -> list[str]:
-        """Return the weights files that the figure's measurement reads."""
         return [self.weights_file(sweep, shard) for sweep, shard in self.shards_of(name)]
+
+    def published_file(self, name: str) -> Path | None:
+        """Return the file of published numbers, relative to the working folder if it is there."""
+        file = published_curves.path(name)
+        root = Path.cwd()
+        return file.relative_to(root) if file and file.is_relative_to(root) else file
 
     def published_files(self, name: str) -> list[str]:
         """Return the file of published numbers in a list, which is empty if there is none."""
-        file = published_curves.path(name)
-        root = Path.cwd()
-        return (
-            [(file.relative_to(root) if file.is_relative_to(root) else file).as_posix()]
-            if file
-            else []
-        )
-
-    def published_file(self, name: str) -> Path | None:
-        """Return the file of published numbers, or None."""
-        return next(map(Path, self.published_files(name)), None)
+        file = self.published_file(name)
+        return [file.as_posix()] if file else []
 
     def pictures(self, name: str) -> list[str]:
         """Return the pictures of a figure: PNG, PDF, a comparison if any, a GIF if animated."""
@@ -175,16 +182,16 @@ class Plan(Paths):
         return [f"{self.pictures_folder}/{name}{end}" for end in ends]
 
     def _endings(self, name: str) -> list[str]:
-        """Return the suffixes of a figure's further pictures, which are targets too: a comparison
-        with all runs and published numbers, if there are such numbers or the figure draws a single
-        run of a published picture.
+        """Return the suffixes of a figure's further pictures: a comparison with all runs and
+        published numbers, if there are such numbers or the figure draws one run of a published
+        picture.
         """
         published = any(claim.kind != "ours" for claim in ledger.claims(name))
         one_run = self.figure(name).draws_one_run and published
         return [COMPARED] if published_curves.can_be_drawn(name) or one_run else []
 
     def targets(self, name: str) -> list[str]:
-        """Return the target names of a figure: its name, its aliases and its further pictures."""
+        """Return a figure's name, its aliases and its further pictures."""
         return [
             name,
             *ledger.target(name).aliases,
@@ -193,7 +200,7 @@ class Plan(Paths):
 
     @staticmethod
     def rules_of(name: str) -> list[str]:
-        """Return the rules that the workflow may have for a figure or an alias of this name."""
+        """Return the rules that a figure or an alias of this name may have."""
         return [name, f"draw_{name}", f"{name}{COMPARED}"]
 
     def outputs(self, kind: str, name: str) -> list[str]:
@@ -201,22 +208,16 @@ class Plan(Paths):
         if kind == "train":
             weights = self.weights_file(*name.split("/")[1:])
             return [weights, *map(str, beside(Path(weights)))]
-        file = {"measure": self.table_file, "judge": self.verdict_file, "draw": self.record_file}[
-            kind
-        ]
-        return [file(name), *(self.pictures(name) if kind == "draw" else [])]
+        if kind == "draw":
+            return [self.record_file(name), *self.pictures(name)]
+        return [self.table_file(name) if kind == "measure" else self.verdict_file(name)]
 
     def own_files(self, name: str) -> list[str]:
         """Return the files that belong to this figure alone."""
-        return [
-            self.table_file(name),
-            self.verdict_file(name),
-            self.record_file(name),
-            *self.pictures(name),
-        ]
+        return [file for kind in KINDS[1:] for file in self.outputs(kind, name)]
 
     def chain(self, name: str) -> list[str]:
-        """Return a figure's verdicts and pictures and every result that they depend on."""
+        """Return a figure's verdicts and pictures and all results behind them."""
         return [*self.run_files(name), *self.own_files(name)]
 
     # Identities: hashes of what a result depends on besides the results that it reads
@@ -242,10 +243,11 @@ class Plan(Paths):
         """Hash of the code, bounds and published data behind the verdicts."""
         bounds = [
             [
-                claim.id,
-                *([bound.plain() for bound in part] for part in (claim.bounds, claim.conditions)),
+                one.id,
+                [each.plain() for each in one.bounds],
+                [each.plain() for each in one.conditions],
             ]
-            for claim in self.claims(name)
+            for one in self.claims(name)
         ]
         return digest([fingerprint.code("judge"), bounds, self._published_digests(name)])
 
@@ -254,7 +256,7 @@ class Plan(Paths):
 
     @staticmethod
     def request(resource: str, attempt: int) -> int:
-        """Return the memory (mem_mb) or time (runtime, minutes) of a job; doubled per attempt."""
+        """Return a job's memory (mem_mb) or time (runtime, minutes); doubled per attempt."""
         return RESOURCES[resource] * 2 ** (attempt - 1)
 
 
@@ -266,18 +268,11 @@ def requested_figures(words: Iterable[str]) -> list[str]:
 
 
 def check_reach(plan: Plan, names: Collection[str]) -> None:
-    """Raise ConstantError for a changed constant without effect on the named figures; without
-    names, pass.
-    """
+    """Raise ConstantError for a changed constant without effect on the named figures, if any."""
     for model, values in plan.changed.items():
         for constant, value in values.items():
-            others = {
-                **plan.changed,
-                model: {key: other for key, other in values.items() if key != constant},
-            }
-            without = replace(plan, constants=others)
+            others = {key: other for key, other in values.items() if key != constant}
+            without = replace(plan, constants={**plan.changed, model: others})
             if names and all(without.sweeps(name) == plan.sweeps(name) for name in names):
-                raise ConstantError(
-                    f"constant {model}.{constant} = {value!r}: changes nothing in "
-                    f"{', '.join(names)}"
-                )
+                said = f"changes nothing in {', '.join(names)}"
+                raise ConstantError(f"constant {model}.{constant} = {value!r}: {said}")

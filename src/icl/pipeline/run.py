@@ -4,7 +4,8 @@ from importlib import import_module
 from pathlib import Path
 
 from icl.core.config import ConstantError
-from icl.pipeline.places import require_place
+from icl.core.problem import Problem
+from icl.pipeline.places import taken
 from icl.pipeline.plan import Plan
 
 
@@ -13,10 +14,12 @@ def run(plan: Plan, kind: str, name: str) -> None:
 
     kind : of KINDS; name : a figure, or <figure>/<sweep>/<shard> for a training
 
-    Raises Problem for damaged inputs and for outputs whose place is taken, and ConstantError for a
-    name that is not in the plan.
+    Raises Problem for damaged inputs and taken places, ConstantError for a name that is not in the
+    plan.
     """
-    if kind == "train" and name not in plan.training_names(name.split("/")[0]):
+    figure, *training = name.split("/")
+    if kind == "train" and tuple(training) not in plan.shards_of(figure):
         raise ConstantError(f"training {name!r}: is not in the plan")
-    require_place(*map(Path, plan.outputs(kind, name)))
+    if lines := taken(map(Path, plan.outputs(kind, name))):
+        raise Problem("\n".join(lines))
     import_module(f"icl.jobs.{kind}").run(plan, name)

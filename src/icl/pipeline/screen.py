@@ -39,7 +39,7 @@ class Screen:
             print(line, file=sys.stderr, flush=True)
 
     def shows(self, record: logging.LogRecord) -> bool:
-        """Return whether Snakemake prints a message as it is; prints what is shown otherwise."""
+        """Return whether Snakemake prints a message as it is; prints its short form otherwise."""
         text = str(record.msg)
         event = str(getattr(record, "event", ""))
         self.stopped |= text.startswith(STOPPED)
@@ -55,7 +55,7 @@ class Screen:
 
     @staticmethod
     def brief(event: str, text: str, about: dict[str, Any]) -> str:
-        """Return the line, or a failed job's lines, that a message becomes; empty if none."""
+        """Return what a message becomes: a line, or a failed job's lines, or nothing."""
         if status := re.match(
             r"RuleException:.*(exit status \d+|died with .*)\.$", text, re.DOTALL
         ):
@@ -67,12 +67,9 @@ class Screen:
             return f"{time.strftime('%H:%M:%S')} {about['rule_name']} {wildcards}".rstrip()
         if event == "job_error":
             logs = [path for path in map(Path, about["log"]) if path.is_file()]
-            lines = [
-                line
-                for path in logs
-                for line in path.read_text(errors="replace").splitlines()[-LINES:]
-            ]
             named = ", ".join(map(str, logs)) or "(none)"
-            told = f"failed: {about['rule_name']}, with the log {named}, which ends:"
-            return "\n  | ".join([told, *lines])
+            lines = [f"failed: {about['rule_name']}, with the log {named}, which ends:"]
+            for path in logs:
+                lines += path.read_text(errors="replace").splitlines()[-LINES:]
+            return "\n  | ".join(lines)
         return ""

@@ -40,9 +40,8 @@ def _need(*paths: str) -> None:
 def _weights(plan: Plan, sweep: str, shard: str) -> Iterator[str]:
     path = plan.weights_file(sweep, shard)
     _need(path)
-    if runs.read_arrays(Path(path))[1].get("fingerprint") != plan.training_fingerprint(
-        plan.shard(sweep, shard)
-    ):
+    recorded = runs.read_arrays(Path(path))[1].get("fingerprint")
+    if recorded != plan.training_fingerprint(plan.shard(sweep, shard)):
         yield f"{path}: was trained by other code or constants, or in another arithmetic; {AGAIN}"
 
 
@@ -50,10 +49,11 @@ def _table(plan: Plan, name: str) -> Iterator[str]:
     path = plan.table_file(name)
     _need(path)
     _, about = table.read(Path(path), name, plan.scale, plan.measurement_fingerprint(name))
-    for file, digest in about.get("inputs", {}).items():
+    inputs = about.get("inputs", {})
+    for file, digest in inputs.items():
         if not Path(file).is_file() or file_digest(Path(file)) != digest:
             yield f"{path}: was measured from another version of {file}; {AGAIN}"
-    if set(about.get("inputs", {})) != set(plan.run_files(name)):
+    if set(inputs) != set(plan.run_files(name)):
         yield f"{path}: was measured from other files; {AGAIN}"
 
 
