@@ -6,14 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from icl.evidence import ledger, sensitivity
-from icl.evidence.judging import (
-    CONTRADICTED,
-    INCONCLUSIVE,
-    NOT_TESTED,
-    SUPPORTED,
-    Part,
-    Verdict,
-)
+from icl.evidence.judging import CONTRADICTED, INCONCLUSIVE, NOT_TESTED, SUPPORTED, Part, Verdict
 from icl.evidence.ledger import Claim
 from icl.evidence.significance import EXACT
 from icl.report import history
@@ -52,7 +45,6 @@ LIMITS = {
     "repeated": "a second sample, the same runs with other seeds, gives the same outcome; out of "
     "those that have one",
 }
-QUALITIES = (*LIMITS, *OUT_OF.values())
 Tally = Mapping[tuple[str, str], Sequence[Sequence["Card"]]]
 """(kind, outcome or quality) -> statements, each as the cards of the claims that test it."""
 
@@ -61,10 +53,9 @@ Tally = Mapping[tuple[str, str], Sequence[Sequence["Card"]]]
 class Card:
     """A claim with its verdict.
 
-    again : the verdict on a second sample of seeds, at the same scale or a smaller one
+    again : the verdict on a second sample of seeds; rejudged : the outcomes under another order of
+        sums and the default one; both at the verdict's scale or a smaller one
     date : of the verdict; changes : of its bounds against other results
-    rejudged : its outcomes under another order of sums and the default one, at the same scale or a
-        smaller one
     """
 
     claim: Claim
@@ -76,28 +67,25 @@ class Card:
 
     @property
     def outcome(self) -> str:
-        """The outcome of the verdict."""
         return self.verdict.outcome
 
     def at(self, scale: str) -> str:
-        """Return "at the laptop scale" after a space, if the verdict is of another scale."""
+        """Return " at the laptop scale", if the verdict is of another scale."""
         return "" if scale == self.verdict.scale else f" at the {scale} scale"
 
     @property
     def second(self) -> str:
-        """The outcome on the second sample; empty if there is none."""
         return self.again.outcome + self.at(self.again.scale) if self.again else ""
 
     @property
     def repeats(self) -> str:
-        """Whether the second sample has the same outcome: yes, no, or a dash if there is none."""
+        """Whether the second sample has the same outcome: yes, no or, without one, a dash."""
         if not self.again:
             return "–"
         return "yes" + self.at(self.again.scale) if self.is_repeated else f"no: {self.second}"
 
     @property
     def is_repeated(self) -> bool:
-        """Whether a second sample has the same outcome as the first."""
         return self.again is not None and self.again.outcome == self.outcome
 
     @property
@@ -112,12 +100,11 @@ class Card:
 
     @property
     def news(self) -> list[Change]:
-        """The changes that deserve attention."""
         return [change for change in self.changes if change.is_news]
 
     @property
     def decisive(self) -> Part | None:
-        """The bound that decides: the first one with the worst outcome."""
+        """The first bound with the worst outcome."""
         return min(
             self.verdict.parts, key=lambda part: WORST_FIRST.index(part.outcome), default=None
         )
@@ -127,53 +114,51 @@ class Card:
         return "computed" if part.bound.statistic == EXACT else f"{part.runs} {self.claim.unit}"
 
     def labels(self, is_reduced: bool) -> list[str]:
-        """Return the words by which the page finds it: what limits its evidence, and how it is
-        repeated.
+        """Return the words by which the page finds it.
 
         is_reduced : whether its figure was not run at the paper's size
         """
-        found = qualities([self], [self.claim.figure] if is_reduced else [])
         more = {
-            "amended": bool(self.claim.amended),
-            "changed since the freeze": bool(history.line(self.claim.id)),
+            "amended": self.claim.amended,
+            "changed since the freeze": history.line(self.claim.id),
             "other arithmetic differs": self.is_moved,
-            "second sample differs": bool(self.second) and not self.is_repeated,
+            "second sample differs": self.again and not self.is_repeated,
         }
+        found = qualities([self], [self.claim.figure] if is_reduced else [])
         return [*found, *(name for name, holds in more.items() if holds)]
 
 
 def of_record(record: Mapping[str, Any]) -> list[Card]:
-    """Return the verdicts in a figure's verdict file."""
     return [Card(ledger.claim(one.claim), one) for one in map(Verdict.read, record["verdicts"])]
 
 
 def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
-    """Return what limits the evidence on a statement, of QUALITIES, whether constants of its claims
-    were searched, and whether it has a second sample, which repeats all its random claims.
+    """Return what limits the evidence on a statement, of LIMITS, and the values of OUT_OF that
+    apply.
 
     reduced : the figures that were not run at the paper's size
     """
-    again = [card.is_repeated for card in cards if card.second]
+    again = [card.is_repeated for card in cards if card.again]
     fragile = {sensitivity.is_fragile(card.claim.id) for card in cards}
-    holds = (
-        all(card.claim.is_computed for card in cards),
-        any(card.claim.unit.endswith("of one training") for card in cards),
-        any(part.is_saturated for card in cards for part in card.verdict.parts),
-        any(card.is_fitted for card in cards),
-        any(card.claim.figure in reduced for card in cards),
-        "yes" in fragile,
-        bool(again) and all(again),
-        bool({"yes", "no"} & fragile),
-        bool(again),
-    )
-    return [name for name, is_so in zip(QUALITIES, holds, strict=True) if is_so]
+    holds = {
+        "computed": all(card.claim.is_computed for card in cards),
+        "one training": any(card.claim.unit.endswith("of one training") for card in cards),
+        "saturated": any(part.is_saturated for card in cards for part in card.verdict.parts),
+        "fitted": any(card.is_fitted for card in cards),
+        "reduced": any(card.claim.figure in reduced for card in cards),
+        "fragile": "yes" in fragile,
+        "repeated": again and all(again),
+        OUT_OF["fragile"]: {"yes", "no"} & fragile,
+        OUT_OF["repeated"]: again,
+    }
+    return [name for name, is_so in holds.items() if is_so]
 
 
 def by_statement(cards: Sequence[Card]) -> dict[tuple[str, str], list[Card]]:
     """Return (kind, what is tested) -> the claims that test it (see `Claim.tests`)."""
-    found: dict[tuple[str, str], list[Card]] = {}
+    found: dict[tuple[str, str], list[Card]] = defaultdict(list)
     for card in cards:
-        found.setdefault((card.claim.kind, card.claim.tests), []).append(card)
+        found[card.claim.kind, card.claim.tests].append(card)
     return found
 
 
@@ -182,10 +167,8 @@ def worst(cards: Sequence[Card]) -> str:
     return min((card.outcome for card in cards), key=WORST_FIRST.index)
 
 
-def tally(cards: Sequence[Card], reduced: Collection[str] = ()) -> Tally:
-    """Return the statements of every kind by their outcomes, and the supported ones by what
-    limits their evidence.
-    """
+def tally(cards: Sequence[Card], reduced: Collection[str]) -> Tally:
+    """Return the statements of every kind by outcome, and the supported ones by their limits."""
     found: dict[tuple[str, str], list[Sequence[Card]]] = defaultdict(list)
     for (kind, _), tests in by_statement(cards).items():
         outcome = worst(tests)
@@ -198,8 +181,8 @@ def tally(cards: Sequence[Card], reduced: Collection[str] = ()) -> Tally:
 
 
 def shown_limits(totals: Tally) -> dict[str, str]:
-    """Return LIMITS without those that no statement could have, such as repetition if there is no
-    second sample.
+    """Return LIMITS without those that no statement could have for want of a search or second
+    sample.
     """
     known = {quality for _, quality in totals}
     return {
@@ -208,20 +191,14 @@ def shown_limits(totals: Tally) -> dict[str, str]:
 
 
 def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
-    """Return the number of statements per kind and outcome, the qualities of the supported ones,
-    and the claims that are contradicted or that a second sample does not repeat, in Markdown.
+    """Return the statements per kind and outcome, the limits of the supported ones, and the claims
+    that are contradicted or not repeated, in Markdown.
     """
     totals = tally(cards, reduced)
-    changed = [card for card in cards if card.second and not card.is_repeated]
-    against = [card for card in cards if card.outcome == CONTRADICTED]
     return rendered(
         "counts.md.j2",
-        claims=len(cards),
-        statements=len(by_statement(cards)),
-        changed=changed,
-        rejudged=[card for card in cards if card.rejudged],
-        moved=[card for card in cards if card.is_moved],
-        against=against,
+        cards=cards,
+        statements=by_statement(cards),
         totals=totals,
         rows=ROWS,
         kinds=KINDS,

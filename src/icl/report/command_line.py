@@ -16,7 +16,7 @@ import typer
 from icl import __version__, registry
 from icl.core import folders, plain_yaml
 from icl.core.config import ConstantError
-from icl.core.files import write_text
+from icl.core.files import read_text, write_text
 from icl.core.problem import Problem
 from icl.evidence import ledger
 from icl.pipeline import run, verify
@@ -42,12 +42,6 @@ Seeds = Annotated[
 Config = Annotated[Any, typer.Option(parser=json.loads, help="the config of the workflow, as JSON")]
 From = Annotated[str, typer.Option("--from", help="measure the first training of this figure")]
 NoTraining = Annotated[bool, typer.Option("--no-training", help="compare estimators on prompts")]
-Version = Annotated[
-    bool,
-    typer.Option(
-        "--version", help="print the version", is_eager=True, callback=lambda asked: _version(asked)
-    ),
-]
 Named = Annotated[list[str] | None, typer.Argument(metavar="FIGURE ...", show_default=False)]
 
 
@@ -59,16 +53,10 @@ def planned(
     seeds: int = 0,
     names: Any = (),
 ) -> Plan:
-    """Return the plan that the options describe, for the figures of these names."""
-    values = plain_yaml.load(constants, f"--set {constants!r}") or {}
-    config = {
-        "scale": scale,
-        "shards": Plan.shards,
-        "variant": variant,
-        "first_seed": first_seed,
-        "seeds": seeds,
-    }
-    plan = Plan.of(config | {"constants": values})
+    config = {"scale": scale, "shards": Plan.shards, "variant": variant}
+    config |= {"first_seed": first_seed, "seeds": seeds}
+    config |= {"constants": plain_yaml.load(constants, f"--set {constants!r}") or {}}
+    plan = Plan.of(config)
     if plan.changed:
         _ = plan.trainings  # names constants without effect
         check_reach(plan, names)
@@ -81,13 +69,15 @@ def _version(asked: bool) -> None:
         raise typer.Exit()
 
 
+Version = typer.Option("--version", help="print the version", is_eager=True, callback=_version)
+
+
 @app.callback()
-def options(version: Version = False) -> None:
+def options(version: Annotated[bool, Version] = False) -> None:
     """Take the options before any command."""
 
 
 def answer(data: Any, text: str, as_json: bool, code: int = 0) -> None:
-    """Print data or text, and exit with this code."""
     print(json.dumps(data, indent=2) if as_json else text.strip("\n"), flush=True)
     raise typer.Exit(code)
 
@@ -97,15 +87,10 @@ def list_everything(as_json: AsJson = False) -> None:
     """List all papers and figures, one line each."""
     from icl.report.formatting import rendered
 
-    figures = registry.figures().items()
     rows = [
-        {
-            "figure": name,
-            "paper": key,
-            "summary": ledger.target(name).summary,
-            "module": registry.file(name),
-        }
-        for name, key in figures
+        {"figure": name, "paper": key, "summary": ledger.target(name).summary}
+        | {"module": registry.file(name)}
+        for name, key in registry.figures().items()
     ]
     answer(rows, rendered("list.txt.j2", rows=rows), as_json)
 
@@ -117,11 +102,8 @@ def show(name: str, scale: Scale = "laptop", constants: Set = "", as_json: AsJso
 
     figure = ledger.aliases().get(name, name)
     plan = planned(scale, constants, names=[figure] if figure in registry.figures() else [])
-    answer(
-        data := descriptions.named(plan, name),
-        formatting.rendered("shown.txt.j2", one=data),
-        as_json,
-    )
+    data = descriptions.named(plan, name)
+    answer(data, formatting.rendered("shown.txt.j2", one=data), as_json)
 
 
 @app.command()
@@ -138,10 +120,7 @@ def history(claim: Annotated[str, typer.Argument()] = "", as_json: AsJson = Fals
             f"claim {claim!r}: has no history; try {folders.near(claim, found)}"
         )
     chosen = {claim: found[claim]} if claim else claims.withdrawn() | report.moved()
-    data = {
-        name: [one.model_dump(exclude_defaults=True) for one in events]
-        for name, events in chosen.items()
-    }
+    data = {name: [one.plain() for one in events] for name, events in chosen.items()}
     answer(data, report.text(chosen), as_json)
 
 
@@ -168,19 +147,14 @@ def verdicts(
     found = results.on_disk(plan, names or plan.figures)
     judged = {name: cards.of_record(record) for name, record in found.records.items()}
     held = gallery.held(plan, judged)
-    changes = {
-        name: list(compare.changes({name: found.records[name]}, {name: held[name]}))
-        for name in held
-    }
-    both = [one for part in changes.values() for one in part if one.ours and one.theirs]
-    differ = [one for one in both if one.our_outcome != one.their_outcome]
+    differ = []
     agreement: dict[str, list[str]] = {}
     for name in judged:
-        said = (
-            compare.agreement(changes[name])
-            if name in held
-            else "has no verdict at this scale and with these seeds"
-        )
+        said = "has no verdict at this scale and with these seeds"
+        if name in held:
+            changes = list(compare.changes({name: found.records[name]}, {name: held[name]}))
+            differ += [one for one in changes if one.is_turned]
+            said = compare.agreement(changes)
         agreement.setdefault(said, []).append(name)
     text = formatting.rendered(
         "verdicts.txt.j2",
@@ -192,11 +166,8 @@ def verdicts(
         agreement=agreement,
         counts=cards.counts([card for of_figure in judged.values() for card in of_figure]),
     )
-    data = {
-        "verdicts": list(found.records.values()),
-        "missing": found.missing,
-        "problems": found.problems,
-    }
+    data: dict[str, Any] = {"verdicts": list(found.records.values())}
+    data |= {"missing": found.missing, "problems": found.problems}
     answer(data, text, as_json, FAILED if found.problems or (names and found.missing) else 0)
 
 
@@ -220,30 +191,15 @@ def whatif(
     differ = compare.changed_verdicts(changes)
     said = notes(plan, name, changes)
     numbers = [
-        {
-            "claim": one.claim,
-            "default": one.theirs and one.theirs.plain(),
-            "changed": one.ours and one.ours.plain(),
-        }
+        {"claim": one.claim, "default": one.theirs and one.theirs.plain()}
+        | {"changed": one.ours and one.ours.plain()}
         for one in changes
     ]
-    lines = [f"{claim:10} {outcomes}" for claim, outcomes in differ.items()] or [
-        "no verdict differs"
-    ]
-    lines = [
-        f"picture   {picture}",
-        *lines,
-        "",
-        compare.markdown(changes, plan.folder, plan.scale),
-        *said,
-    ]
-    data = {
-        "picture": str(picture),
-        "command": plan.command(name),
-        "verdicts": differ,
-        "numbers": numbers,
-    }
-    answer(data | {"notes": said}, "\n".join(lines), as_json)
+    outcomes = [f"{claim:10} {turned}" for claim, turned in differ.items()]
+    table = compare.markdown(changes, plan.folder, plan.scale)
+    lines = [f"picture   {picture}", *(outcomes or ["no verdict differs"]), "", table, *said]
+    data = {"picture": str(picture), "command": plan.command(name), "verdicts": differ}
+    answer(data | {"numbers": numbers, "notes": said}, "\n".join(lines), as_json)
 
 
 @new.command("figure")
@@ -259,10 +215,8 @@ def new_paper(key: str, no_training: NoTraining = False) -> None:
     """Add a paper with a working example of a model, a figure and a claim."""
     from icl.report import skeleton
 
-    _written(
-        skeleton.paper(key, training=not no_training),
-        f"{key}_{'estimators' if no_training else 'training'}",
-    )
+    paths = skeleton.paper(key, training=not no_training)
+    _written(paths, f"{key}_{'estimators' if no_training else 'training'}")
 
 
 @new.command()
@@ -271,14 +225,10 @@ def undo() -> None:
     from icl.report import skeleton
 
     paths, left = skeleton.undo()
-    lines = [
-        f"{'restored' if path.exists() else 'removed'} {os.path.relpath(path)}" for path in paths
-    ]
-    print(
-        "\n".join(
-            [*lines, *(f"left     {path} (delete it if you do not need it)" for path in left)]
-        )
-    )
+    for path in paths:
+        print("restored" if path.exists() else "removed", os.path.relpath(path))
+    for path in left:
+        print(f"left     {path} (delete it if you do not need it)")
 
 
 def _written(paths: list[Path], name: str) -> None:
@@ -309,17 +259,14 @@ def review(figure: str) -> None:
     advice = f"{planted}, then `make gallery_text` was run: {' '.join(PAGES)}"
     passed[advice] = passed.pop(" ".join(steps[-1]))
     violations = Path("tests/papers", paper, "planted.py")
-    text = violations.read_text(encoding="utf-8") if violations.is_file() else ""
+    text = read_text(violations)
+    moved = "the bounds and texts of the freeze, or a new id"
     for what, lacking in (
         (f"a violation in {violations}", [claim for claim in claims if f'"{claim}"' not in text]),
-        (
-            "the bounds and texts of the freeze, or a new id",
-            [claim for claim in freeze.moved() if claim in claims],
-        ),
+        (moved, [claim for claim in freeze.moved() if claim in claims]),
     ):
-        passed[
-            "; ".join([f"every claim has {what}", *(f"{claim} has none" for claim in lacking)])
-        ] = not lacking
+        said = [f"every claim has {what}", *(f"{claim} has none" for claim in lacking)]
+        passed["; ".join(said)] = not lacking
     print("\n".join(f"{'passed' if good else 'FAILED':8}{step}" for step, good in passed.items()))
     raise typer.Exit(0 if all(passed.values()) else FAILED)
 
@@ -349,27 +296,25 @@ def verify_results(
     names = [
         name
         for name in plan.figures
-        if everything or any(Path(path).exists() for path in plan.own_files(name))
+        if everything or any(map(os.path.exists, plan.own_files(name)))
     ]
     problems = list(verify.figures(plan, names))
-    print("\n".join([*problems, f"{len(names)} figures checked, {len(problems)} problems"]))
+    print(*problems, f"{len(names)} figures checked, {len(problems)} problems", sep="\n")
     if everything and not problems:
-        print(
-            f"pictures  {plan.pictures_folder}/\nnext      `make verdicts`, `make compare`, `make "
-            f"report`"
-        )
+        print(f"pictures  {plan.pictures_folder}/")
+        print("next      `make verdicts`, `make compare`, `make report`")
     raise typer.Exit(bool(problems))
 
 
 def _verified(plan: Plan, names: Iterable[str], complete: bool = True) -> Any:
-    """Return the figures' results; exits if one is damaged, or missing where all must be there."""
+    """Return the figures' results; raises Problem for a damaged one, or a missing one of a complete
+    set.
+    """
     from icl.report import results
 
     found = results.on_disk(plan, names)
-    missing = [
-        f"{plan.verdict_file(name)}: is missing; run again" for name in found.missing if complete
-    ]
-    if problems := [*found.problems, *missing]:
+    missing = map(plan.verdict_file, found.missing if complete else ())
+    if problems := [*found.problems, *(f"{path}: is missing; run again" for path in missing)]:
         raise Problem("\n".join(problems))
     return found
 
@@ -400,7 +345,7 @@ def arithmetic(
     from icl.report import gallery
 
     ours = arithmetic.record()
-    theirs = None
+    theirs: Any = None
     if against.endswith(".parquet"):
         theirs = table.read_plain(Path(against))[1].get("arithmetic")
     elif against.endswith(".json"):
@@ -412,12 +357,9 @@ def arithmetic(
     if against and not theirs:
         raise Problem(f"{against}: records no arithmetic")
     first = arithmetic.first_difference(ours, theirs) if theirs else ""
-    lines = [f"{name:30} {value}" for name, value in ours["operations"].items()]
-    lines = [
-        f"{ours['processor']}, {ours['units']}, {ours['threads']} threads",
-        str(ours["settings"]),
-        *lines,
-    ]
+    lines = [f"{ours['processor']}, {ours['units']}, {ours['threads']} threads"]
+    lines += [str(ours["settings"])]
+    lines += [f"{name:30} {value}" for name, value in ours["operations"].items()]
     lines += [f"all {arithmetic.digest(ours)}"]
     lines += [f"first differs in: {first}" if first else f"the same as {against}"] if theirs else []
     answer(ours, "\n".join(lines), as_json, FAILED if first else 0)
@@ -433,11 +375,8 @@ def report(config: Config, against: str = "") -> None:
     plan = Plan.of(config)
     found = _verified(plan, plan.figures, complete=False)
     path = Path(plan.results, "report.html")
-    changes = (
-        compare.changes(found.records, results.of_folder(Path(against), plan.folder))
-        if against
-        else ()
-    )
+    others = results.of_folder(Path(against), plan.folder) if against else None
+    changes = () if others is None else compare.changes(found.records, others)
     made = entries.from_disk(plan, found.records, changes)
     write_text(path, page.html(made, "../../", plan.folder, found.missing, against))
     print(f"report    {path}: {len(made)} of {len(plan.figures)} figures")
@@ -466,12 +405,10 @@ PAGES = (
 
 
 def name_strays() -> None:
-    """Name in one line what lies among the modules but cannot be imported."""
-    if strays := [str(path.relative_to(folders.PACKAGE)) for path in folders.strays()]:
-        print(
-            f"not read, because these are no names of modules: {', '.join(map(repr, strays))}",
-            file=sys.stderr,
-        )
+    """Name what lies among the modules but cannot be imported."""
+    if strays := [repr(str(path.relative_to(folders.PACKAGE))) for path in folders.strays()]:
+        said = f"not read, because these are no names of modules: {', '.join(strays)}"
+        print(said, file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -58,19 +58,17 @@ class Change(NamedTuple):
 
     @property
     def is_news(self) -> bool:
-        """Whether it deserves attention: a changed outcome, a number beyond its interval, or an
-        unmatched bound.
-        """
-        return self.our_outcome != self.their_outcome or self.kind in (
-            BEYOND,
-            UNKNOWN,
-            ADDED,
-            REMOVED,
-        )
+        """Whether an outcome changed, a number is beyond its interval, or a bound is unmatched."""
+        return self.our_outcome != self.their_outcome or self.kind not in (SAME, WITHIN)
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether the outcome of a claim in both sets differs."""
+        return bool(self.ours and self.theirs) and self.our_outcome != self.their_outcome
 
     @property
     def outcomes(self) -> str:
-        """The outcome of the claim in the other results and in these, once if they agree."""
+        """The other results' outcome of the claim and ours, once if they agree."""
         return " → ".join(dict.fromkeys(filter(None, (self.their_outcome, self.our_outcome))))
 
 
@@ -93,42 +91,38 @@ def _bounds(record: Mapping[str, Any]) -> dict[tuple[str, Bound], tuple[Part, st
 
 
 def changed_verdicts(found: Iterable[Change]) -> dict[str, str]:
-    """Claim -> "their outcome → our outcome", for claims in both sets whose outcomes differ."""
-    both = [one for one in found if one.ours and one.theirs]
-    return {one.claim: one.outcomes for one in both if one.our_outcome != one.their_outcome}
+    """Claim -> "their outcome → our outcome", where these differ."""
+    return {one.claim: one.outcomes for one in found if one.is_turned}
 
 
 def markdown(
     found: Iterable[Change], ours: str = "these results", theirs: str = "the others"
 ) -> str:
-    """Return the changes as a Markdown table."""
-    rows = [
-        [
-            one.figure,
-            one.claim,
-            one.bound.observable,
-            one.bound.words(),
-            *("-" if part is None else interval(part) for part in (one.ours, one.theirs)),
-            one.kind,
-            number(one.largest),
-            one.outcomes,
-        ]
-        for one in found
-    ]
-    return table(
-        ["figure", "claim", "observable", "claimed", ours, theirs, "change", "of a run", "verdict"],
-        rows,
+    heads = (
+        "figure",
+        "claim",
+        "observable",
+        "claimed",
+        ours,
+        theirs,
+        "change",
+        "of a run",
+        "verdict",
     )
+    rows = []
+    for one in found:
+        intervals = ("-" if part is None else interval(part) for part in (one.ours, one.theirs))
+        bounded = one.figure, one.claim, one.bound.observable, one.bound.words()
+        rows.append([*bounded, *intervals, one.kind, number(one.largest), one.outcomes])
+    return table(heads, rows)
 
 
 def summary(found: Iterable[Change]) -> str:
-    """Return counts of all changes, and a table of those that deserve attention."""
+    """Return counts of all changes, and a table of the news."""
     found = list(found)
     counts = Counter(change.kind for change in found)
-    words = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])
-    head = (
-        f"{len(found)} numbers: {words or 'none'}. {len(changed_verdicts(found))} verdicts changed."
-    )
+    words = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind]) or "none"
+    head = f"{len(found)} numbers: {words}. {len(changed_verdicts(found))} verdicts changed."
     news = [change for change in found if change.is_news]
     return f"{head}\n\n{markdown(news)}" if news else head
 
@@ -141,8 +135,8 @@ def agreement(found: Collection[Change]) -> str:
 
 
 def beside(ours: Mapping[str, Mapping[str, Any]], gallery: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return every bound of our figures beside the gallery's, whether all numbers are identical,
-    and both machines.
+    """Return our figures' bounds beside the gallery's, whether all numbers are identical, and both
+    machines.
     """
     parts = []
     for name, record in ours.items():
@@ -151,10 +145,9 @@ def beside(ours: Mapping[str, Mapping[str, Any]], gallery: Mapping[str, Mapping[
             continue
         found = list(changes({name: record}, {name: gallery[name]}))
         said = agreement(found)
-        machines = _machines(
-            *(side.get("about", {}).get("arithmetic") for side in (record, gallery[name]))
-        )
-        parts.append(f"{name}: {said}\n\n{markdown(found, 'here', 'gallery')}\n\n{machines}")
+        arithmetics = (side.get("about", {}).get("arithmetic") for side in (record, gallery[name]))
+        numbers = markdown(found, "here", "gallery")
+        parts.append(f"{name}: {said}\n\n{numbers}\n\n{_machines(*arithmetics)}")
     return "\n\n".join(parts) or "no figure is at hand: name one with FIGURE"
 
 

@@ -17,9 +17,8 @@ def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
     """Return the constants of a figure's trainings and tests: name, letter, grade, source, model,
     and values.
 
-    values : value -> the trainings that use it; all values that a sweep varies are one. A constant
-        is graded as changed if the user has set it, and as reduced if its value differs from that
-        at the paper scale.
+    values : value -> the trainings that use it; all values that a sweep varies are one
+    grade : "changed" if the user has set it, "reduced" if it differs from the paper scale
     source : it explains the default, which is appended if another value is used
     """
     default, paper = (
@@ -27,16 +26,12 @@ def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
     )
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for sweep in plan.sweeps(name).values():
-        default_of = {
-            f.name: shown(f.default)
-            for part in (sweep.configs[0], sweep.test)
-            for f in fields(part)
-        }
+        known_fields = *fields(sweep.configs[0]), *fields(sweep.test)
+        default_of = {field.name: shown(field.default) for field in known_fields}
         for row in (*sweep.configs[0].graded(), *sweep.test.graded()):
             constant = row["name"]
-            known = found.setdefault(
-                (sweep.model.name, constant), {**row, "model": sweep.model.name, "values": {}}
-            )
+            model = sweep.model.name
+            known = found.setdefault((model, constant), {**row, "model": model, "values": {}})
             text = ", ".join(map(shown, sweep.varied(constant))) or shown(row["value"])
             known["values"].setdefault(text, []).append(sweep.name)
             if text != default_of[constant]:
@@ -48,16 +43,14 @@ def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
 
 
 def first_with_same(named: Iterable[tuple[Plan, str]]) -> dict[str, str]:
-    """Return for each figure the first one with the same constants, whose table serves both."""
+    """Return figure -> the first one with the same constants, whose table serves both."""
     first = dict[str, str]()
     return {name: first.setdefault(canonical(rows(plan, name)), name) for plan, name in named}
 
 
 def values(sweep: Sweep, constant: str) -> set[Any]:
-    """Return the values of a constant in a sweep's runs and its test."""
-    return {
-        getattr(part, constant) for part in (*sweep.configs, sweep.test) if hasattr(part, constant)
-    }
+    parts = *sweep.configs, sweep.test
+    return {getattr(part, constant) for part in parts if hasattr(part, constant)}
 
 
 def shown(value: Any) -> str:
@@ -66,17 +59,16 @@ def shown(value: Any) -> str:
 
 
 def in_use(plan: Plan, figure: str, search: Search) -> set[Any]:
-    """Return the values that a figure's trainings and tests have for the constant of a search."""
+    """Return the values of a search's constant in a figure's trainings and tests."""
     sweeps = [sweep for sweep in plan.sweeps(figure).values() if sweep.model.name == search.model]
     return set().union(*(values(sweep, search.constant) for sweep in sweeps)) or {search.chosen}
 
 
 def decisive_change(claim: str) -> tuple[Search, Any, str] | None:
-    """Return a constant, a value that changes the outcome, and the outcome there; None if no search
-    found one.
+    """Return a constant, a value that changes the outcome, and the outcome there; None without any.
 
-    First choice is a constant that turns support into contradiction, then a value that the figures
-    do not rule out. Alternatives that a search tried but the model does not offer are left out.
+    Preferred is a constant that turns support into contradiction, then a value that the figures do
+    not rule out. Values that the model does not offer any more are left out.
     """
     searched = sensitivity.searches().get(claim)
     changes = [
@@ -92,7 +84,6 @@ def decisive_change(claim: str) -> tuple[Search, Any, str] | None:
 
 def _is_offered(search: Search, value: Any) -> bool:
     model = registry.model(search.model)
-    known = [field for part in (model.config, model.evaluation) for field in fields(part)]
-    return any(
-        field.metadata["constant"].admits(value) for field in known if field.name == search.constant
-    )
+    known = [*fields(model.config), *fields(model.evaluation)]
+    named = [field for field in known if field.name == search.constant]
+    return any(field.metadata["constant"].admits(value) for field in named)

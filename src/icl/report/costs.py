@@ -18,71 +18,49 @@ Costs = dict[str, Sequence[float]]
 
 
 def benchmark(path: Path) -> tuple[float, float]:
-    """CPU seconds and peak resident memory (MB) of one job; zeros if it was too short to be
-    sampled.
+    """CPU seconds and peak resident memory (MB) of one job; zeros if it was too short to sample.
 
     Raises RecordError if the file is damaged.
     """
     try:
-        row = (
-            pd.read_csv(path, sep="\t", na_values=["-", "NA"])[["cpu_time", "max_rss"]]
-            .fillna(0.0)
-            .iloc[0]
-        )
-        return max(float(row["cpu_time"]), 0.0), float(row["max_rss"])
+        table = pd.read_csv(path, sep="\t", na_values=["-", "NA"])
+        cpu, memory = table[["cpu_time", "max_rss"]].fillna(0.0).iloc[0].astype(float)
+        return max(cpu, 0.0), memory
     except (OSError, LookupError, ValueError, TypeError) as error:
-        raise RecordError(
-            f"{path}: is not a benchmark of one job ({error!r}); delete it"
-        ) from error
+        problem = f"is not a benchmark of one job ({error!r}); delete it"
+        raise RecordError(f"{path}: {problem}") from error
 
 
 def of_figure(plan: Plan, name: str) -> Costs:
-    """Return the cost of each job of a figure: ``training <sweep>`` for every training that it
-    needs, and its other jobs.
+    """Return the costs of a figure's jobs, a training's as ``training <sweep>``; without a
+    benchmark, none.
 
-    A benchmark has only the last process of a training that was interrupted; its weights add up all
-    of them. Jobs without a benchmark are omitted.
+    A benchmark has only the last process of an interrupted training; its weights add up all of
+    them.
     """
     folder = Path(plan.results)
-    jobs = {
-        f"{TRAINING}{sweep}": [*folder.glob(f"runs/{sweep}/*of*[0-9].safetensors")]
-        for sweep in plan.sweeps(name)
-    }
-    jobs |= {
-        "measure": [Path(plan.table_file(name))],
-        "draw": [Path(path) for path in plan.pictures(name)],
-        "judge": [Path(plan.verdict_file(name))],
-    }
+    jobs = {}
+    for sweep in plan.sweeps(name):
+        weights = [*folder.glob(f"runs/{sweep}/*of*[0-9].safetensors")]
+        jobs[f"{TRAINING}{sweep}"] = f"train/{sweep}.*.tsv", weights
+    jobs["measure"] = f"measure/{name}.tsv", [Path(plan.table_file(name))]
+    jobs["draw"] = f"draw/{name}.tsv", [Path(path) for path in plan.pictures(name)]
+    jobs["judge"] = f"judge/{name}.tsv", [Path(plan.verdict_file(name))]
     found: Costs = {}
-    for job, files in jobs.items():
-        pattern = (
-            f"train/{job.removeprefix(TRAINING)}.*.tsv"
-            if job.startswith(TRAINING)
-            else f"{job}/{name}.tsv"
-        )
+    for job, (pattern, files) in jobs.items():
         if measured := [benchmark(path) for path in sorted(folder.glob(f"benchmarks/{pattern}"))]:
-            weights = [path for path in files if path.suffix == ".safetensors"]
-            cpu = [runs.read_arrays(path)[1]["cpu_seconds"] for path in weights] or [
-                cpu for cpu, _ in measured
-            ]
+            cpu = [cpu for cpu, _ in measured]
+            if job.startswith(TRAINING) and files:
+                cpu = [runs.read_arrays(path)[1]["cpu_seconds"] for path in files]
+            memory = max(memory for _, memory in measured)
             disk = sum(path.stat().st_size for path in files if path.is_file()) / 1e6
-            found[job] = [
-                round(number, 2)
-                for number in (sum(cpu), max(memory for _, memory in measured), disk)
-            ]
+            found[job] = [round(number, 2) for number in (sum(cpu), memory, disk)]
     return found
 
 
 def total(costs: Iterable[Mapping[str, Sequence[float]]]) -> tuple[float, float]:
     """Return the CPU seconds of all jobs and of the trainings, each training once."""
-    costs = list(costs)
-    trainings = {
-        job: cost[0]
-        for of_name in costs
-        for job, cost in of_name.items()
-        if job.startswith(TRAINING)
-    }
-    other = sum(
-        cost[0] for of_name in costs for job, cost in of_name.items() if job not in trainings
-    )
-    return other + sum(trainings.values()), sum(trainings.values())
+    jobs = [(job, cost[0]) for of_name in costs for job, cost in of_name.items()]
+    trainings = sum(dict(one for one in jobs if one[0].startswith(TRAINING)).values())
+    other = sum(seconds for job, seconds in jobs if not job.startswith(TRAINING))
+    return other + trainings, trainings

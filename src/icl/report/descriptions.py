@@ -13,7 +13,7 @@ from icl.report import constants, formatting
 
 
 def named(plan: Plan, word: str) -> dict[str, Any]:
-    """Return the claim, paper or figure of this name or alias; UnknownName if there is none."""
+    """Return the claim, paper or figure of this name or alias; raises UnknownName without any."""
     if word in ledger.all_claims():
         return claim(ledger.claim(word))
     if word in folders.papers():
@@ -27,7 +27,6 @@ def named(plan: Plan, word: str) -> dict[str, Any]:
 
 
 def claim(one: Claim) -> dict[str, Any]:
-    """Return a claim with its bounds, and how it differs from the freeze."""
     bounds, conditions = (
         [
             {**bound.plain(), "words": f"{bound.observable} ({bound.statistic}) {bound.words()}"}
@@ -35,28 +34,22 @@ def claim(one: Claim) -> dict[str, Any]:
         ]
         for part in (one.bounds, one.conditions)
     )
-    paper = ledger.of_figure(one.figure).title
-    since = formatting.since_freeze(one)
     return one.model_dump() | {
         "bounds": bounds,
         "conditions": conditions,
-        "paper": paper,
-        "since_freeze": since,
+        "paper": ledger.of_figure(one.figure).title,
+        "since_freeze": formatting.since_freeze(one),
     }
 
 
 def figure(plan: Plan, name: str) -> dict[str, Any]:
-    """Return a figure with its caption, claims, trainings, and constants with their grades."""
     target = ledger.target(name)
     trainings = [
-        {
-            "sweep": sweep.name,
-            "model": sweep.model.name,
-            "runs": len(sweep.configs),
-            "steps": sweep.snapshots[-1],
-        }
-        for sweep in plan.sweeps(name).values()
+        {"sweep": one.name, "model": one.model.name}
+        | {"runs": len(one.configs), "steps": one.snapshots[-1]}
+        for one in plan.sweeps(name).values()
     ]
+    results = sorted(Path("results").glob(f"*/verdicts/{name}.json"))
     return {
         "figure": name,
         "paper": ledger.of_figure(name).title,
@@ -65,9 +58,7 @@ def figure(plan: Plan, name: str) -> dict[str, Any]:
         "differences": target.differences,
         "command": plan.command(name),
         "module": registry.file(name),
-        "results": [
-            path.parts[1] for path in sorted(Path("results").glob(f"*/verdicts/{name}.json"))
-        ],
+        "results": [path.parts[1] for path in results],
         "claims": [claim(one) for one in ledger.claims(name)],
         "trainings": trainings,
         "constants": constants.rows(plan, name),
@@ -75,7 +66,6 @@ def figure(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def paper(key: str) -> dict[str, Any]:
-    """Return a paper with its figures and claims."""
     one = ledger.of_paper(key)
     names = [name for name, of_paper in registry.figures().items() if of_paper == key]
     return {

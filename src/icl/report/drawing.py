@@ -26,21 +26,15 @@ class Drawing(NamedTuple):
 
 
 def drawing(part: Part) -> Drawing | None:
-    """Return the drawing of a part; None without an estimate."""
     if not math.isfinite(part.estimate):
         return None
     least = part.bound.at_least
     most = part.bound.at_most
     runs = [value for value in part.values if value is not None]
     ends = [end for end in (least, most) if math.isfinite(end)]
-    others = [
-        part.low,
-        part.high,
-        part.estimate if part.bound.equals is None else part.bound.equals,
-    ]
-    place, is_logarithmic = axis(
-        [part.estimate, *runs, *ends, *(value for value in others if math.isfinite(value))]
-    )
+    named = [] if part.bound.equals is None else [part.bound.equals]
+    values = [part.estimate, *runs, *ends, part.low, part.high, *named]
+    place, is_logarithmic = axis([value for value in values if math.isfinite(value)])
     left = EDGE / 2 if math.isinf(least) else place(least)
     right = WIDTH - EDGE / 2 if math.isinf(most) else place(most)
     sides = [
@@ -49,18 +43,13 @@ def drawing(part: Part) -> Drawing | None:
     ]
     if len(ends) == 2 and right - left < 60:
         sides = ["end", "start"]
-    return Drawing(
-        place,
-        is_logarithmic,
-        (left, max(right, left + 1)),
-        list(zip(ends, sides, strict=True)),
-        runs,
-    )
+    inside = left, max(right, left + 1)
+    return Drawing(place, is_logarithmic, inside, list(zip(ends, sides, strict=True)), runs)
 
 
 def axis(values: Sequence[float]) -> tuple[Callable[[float], float], bool]:
-    """Return the map from values to pixels from the left, for an axis with all of these; whether
-    the axis is logarithmic: the values are positive and span a factor of 100.
+    """Return the map from values to pixels on an axis with all of these, and whether it is
+    logarithmic: for positive values that span a factor of 100.
     """
     logarithmic = min(values) > 0 and max(values) >= 100 * min(values)
     scaled: Callable[[float], float] = math.log10 if logarithmic else float
@@ -69,6 +58,8 @@ def axis(values: Sequence[float]) -> tuple[Callable[[float], float], bool]:
     room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
     low = low - room
     high = high + room
-    return (
-        lambda value: EDGE + (scaled(value) - low) / (high - low) * (WIDTH - 2 * EDGE)
-    ), logarithmic
+
+    def place(value: float) -> float:
+        return EDGE + (scaled(value) - low) / (high - low) * (WIDTH - 2 * EDGE)
+
+    return place, logarithmic

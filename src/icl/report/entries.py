@@ -9,7 +9,6 @@ from typing import Any
 from icl.core.config import SCALES
 from icl.evidence import ledger, published_curves
 from icl.evidence.judging import NOT_TESTED, Verdict
-from icl.pipeline.config import FIRST_SEED
 from icl.pipeline.plan import Plan
 from icl.report import costs, gallery
 from icl.report.cards import Card
@@ -43,28 +42,19 @@ class Entry:
 
     @property
     def has_numbers(self) -> bool:
-        """Whether published numbers of the figure are part of this package."""
+        """Whether this package has published numbers of the figure."""
         return published_curves.path(self.name) is not None
 
     @property
     def command(self) -> str:
-        """The command that makes it."""
         if self.plan.changed or self.plan.variant:
             return self.plan.command(self.name)
-        given = {
-            "SCALE": self.plan.scale,
-            "FIRST_SEED": self.plan.first_seed,
-            "SEEDS": self.plan.seeds,
-        }
-        usual = {"SCALE": "laptop", "FIRST_SEED": FIRST_SEED, "SEEDS": 0}
-        words = [f"{name}={value}" for name, value in given.items() if value != usual[name]]
+        words = [f"{name.upper()}={value}" for name, value in self.plan.unusual.items()]
         return " ".join([f"make {self.name}", *words])
 
     @property
     def note(self) -> str:
-        """The scale, and what is smaller than in the paper: "reduced, our value / the paper's:
-        steps 4500 / 500000".
-        """
+        """The scale and the reductions, as "steps 4500 / 500000": our value, the paper's."""
         return self.plan.note(self.name).compared
 
     def pictured(self, end: str) -> str:
@@ -73,30 +63,23 @@ class Entry:
         return {"": "ours", ".gif": "animation"}.get(end, compared)
 
     def alt(self, end: str) -> str:
-        """Return the alternative text of a picture."""
         return f"{self.name}, {self.pictured(end)}: {ledger.target(self.name).summary}"
 
     @property
     def agreement(self) -> str:
-        """The fidelity: per unit, the median distance from the published numbers in the farthest
-        panel, and the largest of all points.
-
-        A factor on logarithmic panels, a difference on linear ones, angle and magnitude in a
-        scatter; else empty.
+        """Per unit, the median distance from the published numbers in the farthest panel, and the
+        largest of all points: a factor on logarithmic panels, a difference on linear ones, angle
+        and magnitude in a scatter.
         """
         units = {"log10 ratio": "factor", "absolute difference": "difference"}
-        found: dict[str, list[tuple[float, float]]] = {}
-        for row in self.distances:
-            if row["median"] is not None:
-                found.setdefault(units.get(row["unit"], row["unit"]), []).append(
-                    (row["median"], row["maximum"])
-                )
+        known = [row for row in self.distances if row["median"] is not None]
         texts = []
-        for unit, pairs in found.items():
-            median, most = (
-                10 ** max(of) if unit == "factor" else max(of) for of in zip(*pairs, strict=True)
-            )
-            texts.append(f"{unit} {median:.2g} (at most {most:.2g})")
+        for unit in dict.fromkeys(row["unit"] for row in known):
+            rows = [row for row in known if row["unit"] == unit]
+            median, most = (max(row[name] for row in rows) for name in ("median", "maximum"))
+            if unit == "log10 ratio":
+                median, most = 10**median, 10**most
+            texts.append(f"{units.get(unit, unit)} {median:.2g} (at most {most:.2g})")
         return ", ".join(texts)
 
 
@@ -108,8 +91,8 @@ def _cards(
     other: gallery.Other,
     changes: Iterable[Change] = (),
 ) -> list[Card]:
-    """Return a card per claim with a verdict, or that is not tested because it is judged at other
-    scales only.
+    """Return a card per claim that has a verdict or is judged at other scales only, so is not
+    tested.
 
     verdicts : as plain data, with their date if it is known
     """
@@ -126,26 +109,23 @@ def _cards(
 
 
 def _stands_at(scale: str, line: Mapping[str, Any]) -> bool:
-    """Return whether a verdict is shown with a figure at this scale: it is of this scale, or of
-    another one because the claim is judged at others only.
+    """Return whether a verdict is shown at this scale: it is of this scale, or its claim is judged
+    at others only.
     """
     scales = ledger.claim(line["claim"]).scales
     return line["scale"] == scale or (bool(scales) and scale not in scales)
 
 
 def _pictures(plan: Plan, name: str, folder: Path) -> dict[str, Path]:
-    names = [Path(path).name for path in plan.pictures(name) if path.endswith((".png", ".gif"))]
-    return {
-        re.sub(rf"^{name}|\.png$", "", one): folder / one
-        for one in names
-        if (folder / one).is_file()
-    }
+    files = [folder / Path(path).name for path in plan.pictures(name)]
+    shown = [file for file in files if file.suffix != ".pdf" and file.is_file()]
+    return {re.sub(rf"^{name}|\.png$", "", file.name): file for file in shown}
 
 
 def from_disk(
     plan: Plan, records: Mapping[str, Record], changes: Iterable[Change] = ()
 ) -> list[Entry]:
-    """Return the entries of verified results, with changes of claims against other results."""
+    """Return the entries of verified results."""
     made = []
     changes = list(changes)
     is_default = plan.folder == plan.scale
@@ -171,20 +151,14 @@ def from_gallery() -> list[Entry]:
         of_name = [line for line in lines if line["figure"] == name]
         if of_name:
             scale = gallery.shown_scale(of_name)
-            shown = [line for line in of_name if line["scale"] == scale]
-            verdicts = [
-                line
-                for line in of_name
-                if "claim" in line and gallery.is_current(line) and _stands_at(scale, line)
-            ]
-            known = next((line for line in shown if "claim" not in line), {})
+            judged = [line for line in of_name if "claim" in line and gallery.is_current(line)]
+            verdicts = [line for line in judged if _stands_at(scale, line)]
+            unjudged = (line for line in of_name if "claim" not in line)
+            known = next((line for line in unjudged if line["scale"] == scale), {})
             seeds = known.get("seeds", 0)
             plan = plans.setdefault((scale, seeds), Plan(scale, seeds=seeds))
             cards = _cards(plan, name, verdicts, second, other)
-            others = {
-                key: known[key]
-                for key in ("costs", "distances", "diverged", "about")
-                if key in known
-            }
-            made.append(Entry(name, plan, cards, _pictures(plan, name, gallery.FOLDER), **others))
+            pictures = _pictures(plan, name, gallery.FOLDER)
+            kept = known.keys() & {"costs", "distances", "diverged", "about"}
+            made.append(Entry(name, plan, cards, pictures, **{key: known[key] for key in kept}))
     return made

@@ -12,6 +12,7 @@ import jinja2
 
 from icl import registry
 from icl.core import folders
+from icl.core.files import read_text
 from icl.evidence import freeze, ledger, sensitivity
 from icl.evidence.judging import Part
 from icl.evidence.ledger import Claim
@@ -25,7 +26,7 @@ def number(value: float | None) -> str:
 
 
 def interval(part: Part) -> str:
-    """Return an estimate and its 95 % interval; equal values and computed numbers have none."""
+    """Return an estimate with its 95 % interval, if it has one."""
     if math.isnan(part.estimate):
         return "a run without a value"
     if part.low == part.high:
@@ -34,9 +35,7 @@ def interval(part: Part) -> str:
 
 
 def power(part: Part) -> str:
-    """Return what the number of runs could have shown: the least violation of the bound that half
-    of such samples would have found (see `Part.least_violation`).
-    """
+    """Return what the number of runs could have shown (see `Part.least_violation`)."""
     if part.bound.statistic == "exact" or part.runs < 2:
         return ""
     if part.is_saturated:
@@ -44,20 +43,18 @@ def power(part: Part) -> str:
     least = part.least_violation
     if math.isinf(least):
         return "; so few runs cannot contradict this bound"
-    return (
-        ""
-        if math.isnan(least)
-        else f"; half of such samples would show a violation by {number(least)}"
-    )
+    if math.isnan(least):
+        return ""
+    return f"; half of such samples would show a violation by {number(least)}"
 
 
 def distance(row: Mapping[str, Any]) -> str:
     """Return a panel's distance from the published numbers (`published_curves.distances`)."""
     is_log = row["unit"] == "log10 ratio" and row["median"] is not None
     factors = [number(10 ** row[name]) for name in ("median", "maximum")] if is_log else []
+    values = f"median {number(row['median'])}, maximum {number(row['maximum'])}"
     parts = [
-        f"{row['panel']}: {row['unit']} median {number(row['median'])}, maximum "
-        f"{number(row['maximum'])}",
+        f"{row['panel']}: {row['unit']} {values}",
         f"which are factors of {' and '.join(factors)}" if factors else "",
         f"{row['matched']} points",
         f"{row['missing']} more where we have none" if row["missing"] else "",
@@ -98,7 +95,7 @@ def markdown(text: str) -> str:
 def planted() -> Mapping[str, Mapping[str, str]]:
     """Claim -> observable -> planted violation, in words; `python -m tests.planted` writes it."""
     file = folders.PACKAGE / "evidence" / "planted.json"
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return json.loads(read_text(file) or "{}")
 
 
 def since_freeze(claim: Claim) -> dict[str, list[str]]:
@@ -116,20 +113,8 @@ def rendered(template: str, **values: Any) -> str:
         keep_trailing_newline=True,
         autoescape=lambda name: name is not None and ".html" in name,
     )
-    environment.filters |= {
-        "number": number,
-        "interval": interval,
-        "power": power,
-        "distance": distance,
-        "paragraph": paragraph,
-        "markdown": markdown,
-    }
-    environment.globals |= {
-        "registry": registry,
-        "ledger": ledger,
-        "freeze": freeze,
-        "sensitivity": sensitivity,
-        "planted": planted,
-        "since_freeze": since_freeze,
-    }
+    filters = number, interval, power, distance, paragraph, markdown
+    environment.filters |= {function.__name__: function for function in filters}
+    environment.globals |= {"registry": registry, "ledger": ledger, "sensitivity": sensitivity}
+    environment.globals |= {"freeze": freeze, "since_freeze": since_freeze, "planted": planted}
     return environment.get_template(template).render(values)

@@ -11,8 +11,9 @@ class FormulaError(ConstantError):
 
 
 def mathml(latex: str) -> str:
-    """Return the formula as MathML; raises FormulaError for unmatched braces, an unknown
-    command, or a dollar sign.
+    """Return the formula as MathML.
+
+    Raises FormulaError for unmatched braces, an unknown command, or a dollar sign.
     """
     from latex2mathml.converter import convert
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from PIL import Image
 
 from icl.core.config import SCALES, canonical
-from icl.core.files import write_text
+from icl.core.files import read_text, write_text
 from icl.evidence import ledger
 from icl.evidence.judging import Verdict
 from icl.evidence.ledger import Bound
@@ -51,36 +51,26 @@ Other = Mapping[tuple[str, str], Rejudged]
 
 def read(path: Path) -> list[Line]:
     """Return the lines of one of the two files; none if it is missing."""
-    return (
-        [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        if path.is_file()
-        else []
-    )
+    return [json.loads(line) for line in read_text(path).splitlines()]
 
 
 def write(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Write one of the two files, by figure, scale, seed and claim, without unknown figures."""
+    """Write one of the two files, sorted and without unknown figures."""
     figures = list(Plan(SCALES[0]).figures)
     claims = list(ledger.all_claims())
 
     def place(line: Mapping[str, Any]) -> tuple[int, ...]:
-        claim = claims.index(line["claim"]) if "claim" in line else 0
-        return (
-            figures.index(line["figure"]),
-            SCALES.index(line["scale"]),
-            line.get("first_seed", 0),
-            is_of_other_arithmetic(line),
-            claim,
-        )
+        figure = figures.index(line["figure"]), SCALES.index(line["scale"])
+        sample = line.get("first_seed", 0), is_of_other_arithmetic(line)
+        return *figure, *sample, claims.index(line["claim"]) if "claim" in line else 0
 
     kept = sorted((line for line in lines if line["figure"] in figures), key=place)
-    write_text(
-        path, "".join(f"{json.dumps(line, ensure_ascii=False, allow_nan=False)}\n" for line in kept)
-    )
+    texts = (json.dumps(line, ensure_ascii=False, allow_nan=False) for line in kept)
+    write_text(path, "".join(f"{text}\n" for text in texts))
 
 
 def is_of_other_arithmetic(line: Mapping[str, Any]) -> bool:
-    """Return whether a line of a verdict is from another order of sums than the default one."""
+    """Return whether a verdict is from another order of sums than the default one."""
     return bool(line.get("other_arithmetic"))
 
 
@@ -90,7 +80,7 @@ def is_first(line: Mapping[str, Any]) -> bool:
 
 
 def is_current(line: Mapping[str, Any]) -> bool:
-    """Return whether a verdict is on the bounds, conditions and scales that the ledger has."""
+    """Return whether a verdict is on the ledger's bounds, conditions and scales."""
     claim = ledger.all_claims().get(line["claim"])
     verdict = Verdict.read(line)
     if claim is None or (claim.scales and verdict.scale not in claim.scales):
@@ -106,16 +96,13 @@ def is_current(line: Mapping[str, Any]) -> bool:
 def second_samples() -> Second:
     """Return verdicts on claims with random runs on other seeds; other scales repeat nothing."""
     random = {claim.id for claim in ledger.all_claims().values() if not claim.is_computed}
-    lines = [
-        line
-        for line in read(VERDICTS)
-        if line["first_seed"] != FIRST_SEED and line["claim"] in random
-    ]
+    others = (line for line in read(VERDICTS) if line["first_seed"] != FIRST_SEED)
+    lines = (line for line in others if line["claim"] in random)
     return {(line["claim"], line["scale"]): Verdict.read(line) for line in lines}
 
 
 def by_other_arithmetic() -> Other:
-    """Return the outcomes under another order of sums, for the claims that have one."""
+    """Return the outcomes under another order of sums."""
     lines = read(VERDICTS)
     first = {(line["claim"], line["scale"]): line["outcome"] for line in filter(is_first, lines)}
     found = {}
@@ -132,44 +119,33 @@ def nearest(found: Mapping[tuple[str, str], T], claim: str, scale: str) -> T | N
 
 
 def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:
-    """Return the gallery's verdicts on these figures at the plan's scale and first seed, and how
-    they were made.
+    """Return the gallery's verdicts on these figures at the plan's scale and first seed, and their
+    provenance.
     """
     if plan.changed:
         return {}
-    kept = [
-        line for path in (VERDICTS, FIGURES) for line in read(path) if line["scale"] == plan.scale
-    ]
-    abouts = {line["figure"]: line["about"] for line in kept if "about" in line}
-    found: dict[str, Record] = {}
-    for name in names:
-        lines = [
-            line
-            for line in kept
-            if line["figure"] == name
-            and line.get("first_seed") == plan.first_seed
-            and not is_of_other_arithmetic(line)
-        ]
-        if judged := [line for line in lines if line["parts"]]:
-            found[name] = {
-                "verdicts": judged,
-                "about": abouts.get(name, {}) if plan.first_seed == FIRST_SEED else {},
-            }
-    return found
+    found: dict[str, dict[str, Any]] = {}
+    for line in read(VERDICTS):
+        is_same = (line["scale"], line["first_seed"]) == (plan.scale, plan.first_seed)
+        if is_same and line["parts"] and not is_of_other_arithmetic(line):
+            found.setdefault(line["figure"], {"verdicts": [], "about": {}})["verdicts"].append(line)
+    for line in read(FIGURES) if plan.first_seed == FIRST_SEED else ():
+        if line["scale"] == plan.scale and line["figure"] in found:
+            found[line["figure"]]["about"] = line["about"]
+    return {name: found[name] for name in names if name in found}
 
 
 def shown_scale(lines: Iterable[Mapping[str, Any]]) -> str:
-    """Return the largest scale among a figure's verdicts, or its other lines without claims."""
+    """Return the largest scale among a figure's verdicts, or lines without any."""
     lines = list(lines)
     judged = [line for line in lines if is_first(line)] or lines
     return min((line["scale"] for line in judged), key=SCALES.index)
 
 
 def expected_costs(plan: Plan, names: Iterable[str]) -> tuple[float, list[str]]:
-    """Return the CPU seconds of all jobs of these figures, and the figures whose costs the gallery
-    does not have.
+    """Return the CPU seconds of all jobs of these figures, and the figures of unknown costs.
 
-    Trainings take as long per run as in the gallery, and all other jobs as long as there.
+    Trainings take as long per run as in the gallery, all other jobs as long as there.
     """
     known = {(line["figure"], line["scale"]): line for line in read(FIGURES) if line["costs"]}
     measured = list[Mapping[str, Sequence[float]]]()
@@ -186,17 +162,16 @@ def expected_costs(plan: Plan, names: Iterable[str]) -> tuple[float, list[str]]:
             f"{costs.TRAINING}{key}": len(one.configs) / len(theirs[key].configs)
             for key, one in ours.items()
         }
-        measured.append(
-            {job: [cost[0] * more.get(job, 1.0)] for job, cost in line["costs"].items()}
-        )
+        costs_of_job = line["costs"].items()
+        measured.append({job: [cost[0] * more.get(job, 1.0)] for job, cost in costs_of_job})
     return costs.total(measured)[0], unknown
 
 
 def update(plan: Plan, records: Mapping[str, Record]) -> None:
     """Put these figures' verdicts, costs, distances and pictures into the gallery.
 
-    Only the default first seed and arithmetic change more than verdicts, and pictures only at a
-    figure's largest scale.
+    Another first seed or arithmetic changes verdicts alone, and pictures change at a figure's
+    largest scale only.
     """
     verdicts, figures = updated(plan, records)
     write(VERDICTS, verdicts)
@@ -216,14 +191,12 @@ def update(plan: Plan, records: Mapping[str, Record]) -> None:
 def updated(plan: Plan, records: Mapping[str, Record]) -> tuple[list[Line], list[Line]]:
     """Return the lines of both files as they will be with these figures."""
     other = _is_other_arithmetic()
-    replaced = [(name, plan.scale, plan.first_seed, other) for name in records]
-    verdicts = [
-        line
-        for line in read(VERDICTS)
-        if is_current(line)
-        and (line["figure"], line["scale"], line["first_seed"], is_of_other_arithmetic(line))
-        not in replaced
-    ]
+
+    def is_replaced(line: Line) -> bool:
+        sample = line["scale"], line["first_seed"], is_of_other_arithmetic(line)
+        return line["figure"] in records and sample == (plan.scale, plan.first_seed, other)
+
+    verdicts = [line for line in read(VERDICTS) if is_current(line) and not is_replaced(line)]
     kept = {(line["figure"], line["scale"]): line for line in read(FIGURES)}
     for name, record in records.items():
         about = {"figure": name, "first_seed": plan.first_seed, "date": date.today().isoformat()}
@@ -242,8 +215,8 @@ def _is_other_arithmetic() -> bool:
 
 
 def mixtures(figures: Iterable[Line]) -> list[str]:
-    """Return why results are not of one revision in the history of this repository, without other
-    changes, and of one environment on one machine; nothing if they are.
+    """Return why results are not all of a clean revision in this repository's history, in one
+    environment on one machine; nothing if they are.
 
     figures : lines of figures.jsonl
     """
@@ -258,9 +231,8 @@ def mixtures(figures: Iterable[Line]) -> list[str]:
         origin = {key: about.get(key) for key in ("revision", "python", "versions", "arithmetic")}
         origins.setdefault(canonical(origin), name)
     if len(origins) > 1:
-        found.append(
-            f"these differ in revision, versions or machine: {', '.join(origins.values())}"
-        )
+        names = ", ".join(origins.values())
+        found.append(f"these differ in revision, versions or machine: {names}")
     return found
 
 
@@ -270,8 +242,7 @@ def _is_in_history(revision: str) -> bool:
 
 
 def few_colours(picture: Path, count: int) -> Image.Image:
-    """Return the picture in `count` colours, a much smaller file, with white kept white."""
+    """Return the picture in `count` colours, a much smaller file; white stays white."""
     with Image.open(picture) as image:
-        return image.convert("RGB").quantize(
-            count, Image.Quantize.MEDIANCUT, kmeans=2, dither=Image.Dither.NONE
-        )
+        few = Image.Quantize.MEDIANCUT
+        return image.convert("RGB").quantize(count, few, kmeans=2, dither=Image.Dither.NONE)

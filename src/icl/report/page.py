@@ -12,7 +12,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from icl.core import folders
-from icl.core.files import write_text
+from icl.core.files import read_text, write_text
 from icl.evidence import ledger
 from icl.evidence.ledger import Claim, Ledger
 from icl.pipeline.config import FIRST_SEED
@@ -40,48 +40,32 @@ SECTION = re.compile(r"(<!-- gallery:begin[^>]*-->\n).*?(<!-- gallery:end -->)",
 
 
 class Section(NamedTuple):
-    """A paper and its figures in the report."""
-
     paper: Ledger
     entries: list[Entry]
 
     def of_kind(self, kind: str) -> list[tuple[Entry, Card]]:
-        """Return the figures and claims of one kind."""
-        return [
-            (entry, card)
-            for entry in self.entries
-            for card in entry.cards
-            if card.claim.kind == kind
-        ]
+        cards = ((entry, card) for entry in self.entries for card in entry.cards)
+        return [(entry, card) for entry, card in cards if card.claim.kind == kind]
 
     def statements(self, kind: str) -> list[list[tuple[Entry, Card]]]:
-        """Return the figures and claims of one kind, those of one statement together."""
+        """Return `of_kind`, those of one statement together."""
         entries = {card.claim.id: entry for entry, card in self.of_kind(kind)}
         found = by_statement([card for _, card in self.of_kind(kind)]).values()
         return [[(entries[card.claim.id], card) for card in tests] for tests in found]
 
     def outcomes(self, kind: str) -> list[str]:
-        """Return the outcome of every statement of one kind."""
         return [worst([card for _, card in tests]) for tests in self.statements(kind)]
 
     @property
     def links(self) -> dict[str, str]:
         """arXiv number -> address, of the references of the paper."""
-        text = REFERENCES.read_text(encoding="utf-8") if REFERENCES.is_file() else ""
-        found = dict(
-            re.findall(
-                r"^@\w+\{(\w+),.*?^\s*eprint\s*=\s*\{([^}]*)\}", text, re.MULTILINE | re.DOTALL
-            )
-        )
-        return {
-            found[key]: f"https://arxiv.org/abs/{found[key]}"
-            for key in self.paper.cite
-            if key in found
-        }
+        entry = r"^@\w+\{(\w+),.*?^\s*eprint\s*=\s*\{([^}]*)\}"
+        found = dict(re.findall(entry, read_text(REFERENCES), re.MULTILINE | re.DOTALL))
+        numbers = [found[key] for key in self.paper.cite if key in found]
+        return {number: f"https://arxiv.org/abs/{number}" for number in numbers}
 
 
 def sections(entries: Sequence[Entry]) -> list[Section]:
-    """Return the papers of these figures, in their order."""
     made = [
         Section(paper, [one for one in entries if one.name in paper.figures])
         for paper in ledger.papers()
@@ -98,32 +82,23 @@ def html(
 ) -> str:
     """Return the report as one HTML file that loads no other; equal entries give equal bytes.
 
-    root : the way from the page to the root of the repository; folder : of the results, empty for
-        the gallery
-    missing : figures that are not made; against : the name of other results that it is compared
-        with, if any
+    root : from the page to the root of the repository; folder : of the results, empty for the
+        gallery
+    missing : figures that are not made; against : the name of other results to compare with
     """
     cards = [card for entry in entries for card in entry.cards]
-    labels = Counter(
-        label
-        for entry in entries
-        for card in entry.cards
-        for label in card.labels(entry.is_reduced)
-    )
-    versions = {
-        ", ".join(
-            f"{name} {version}"
-            for name, version in {"python": one["python"], **one["versions"]}.items()
-        )
-        for one in (entry.about for entry in entries)
-        if one
-    }
+    reduced = [entry.name for entry in entries if entry.is_reduced]
+    labels = Counter(one for card in cards for one in card.labels(card.claim.figure in reduced))
+    versions = set()
+    for about in (entry.about for entry in entries if entry.about):
+        named = {"python": about["python"], **about["versions"]}
+        versions.add(", ".join(f"{name} {version}" for name, version in named.items()))
     memory = max((cost[1] for entry in entries for cost in entry.costs.values()), default=0)
     style, script = (
         Markup((files("icl.report") / "templates" / f"report.{end}").read_text())
         for end in ("css", "js")
     )
-    totals = tally(cards, [entry.name for entry in entries if entry.is_reduced])
+    totals = tally(cards, reduced)
     return rendered(
         "report.html.j2",
         papers=sections(entries),
@@ -163,7 +138,7 @@ def html(
 
 
 def write_gallery() -> list[Path]:
-    """Write the gallery's pages from its files, and README.md's section; returns their paths."""
+    """Write the gallery's pages and README.md's section; returns their paths."""
     entries = from_gallery()
     made = texts(entries) | {FOLDER / "report.html": html(entries, root="../")}
     for path, text in made.items():
@@ -172,7 +147,7 @@ def write_gallery() -> list[Path]:
 
 
 def texts(entries: Sequence[Entry]) -> dict[Path, str]:
-    """README.md, with its section between two comments replaced, and the gallery for GitHub."""
+    """README.md with its section replaced, and the gallery for GitHub."""
     cards = [card for entry in entries for card in entry.cards]
     unjudged = ledger.all_claims().keys() - {card.claim.id for card in cards}
     counted = counts(cards, [entry.name for entry in entries if entry.is_reduced])
@@ -185,48 +160,31 @@ def texts(entries: Sequence[Entry]) -> dict[Path, str]:
         (tests[0].claim.tests, worst(tests), ", ".join(f"{c.claim.id}: {c.outcome}" for c in tests))
         for tests in of_theorems
     ]
-    causes = {
-        card.claim.id: card.claim.cause
-        for tests in of_theorems
-        for card in tests
-        if card.claim.cause
-    }
-    listed = rendered(
-        "gallery.md.j2",
-        papers=papers,
-        theorems=theorems,
-        causes=causes,
-        table=table,
-        cpu=cpu,
-        training=training,
-    )
+    claims = [card.claim for tests in of_theorems for card in tests]
+    causes = {claim.id: claim.cause for claim in claims if claim.cause}
+    shown = {"papers": papers, "theorems": theorems, "causes": causes, "table": table}
     return {
         README: SECTION.sub(lambda match: match[1] + body + match[2], readme),
-        FOLDER / "README.md": listed,
+        FOLDER / "README.md": rendered("gallery.md.j2", cpu=cpu, training=training, **shown),
         FOLDER / "history.md": history.page(),
     }
 
 
 def names(claim: Claim) -> str:
     """Return other names of what a claim tests: its statement, the theorems that its source lists
-    ("theorems 1 and 2": "theorem 1, theorem 2"), and the part in its id (A-T3c-random: "theorem 3
-    (c)").
+    ("theorems 1 and 2": "theorem 1, theorem 2"), and the part in its id (A-T3c: "theorem 3 (c)").
     """
     listed = r"(theorem|proposition|figure|page)s ((?:[\d.]+, )*[\d.]+) and ([\d.]+)"
     lists = re.findall(listed, claim.source, re.IGNORECASE)
     found = [f"{kind} {one}" for kind, first, last in lists for one in (*first.split(", "), last)]
+    kinds = {"T": "theorem", "P": "proposition"}
     parts = re.findall(r"-([TP])(\d)([a-c])\b", claim.id)
-    found += [
-        f"{'theorem' if kind == 'T' else 'proposition'} {number} ({part})"
-        for kind, number, part in parts
-    ]
+    found += [f"{kinds[kind]} {number} ({part})" for kind, number, part in parts]
     return ", ".join(filter(None, [claim.statement, *found]))
 
 
 def brief(says: str) -> str:
-    """Return the statement of a source without the opening words on how it is known; the card
-    has those in full.
-    """
+    """Return what a source says without the opening words on how that is known."""
     known = (
         r"Known [^:.]*[:.] (?=\S)"
         r"|The paper's text could not be consulted[^.]*\. (?:(?:Known|Recalled)[^:.]*: )?"
@@ -236,12 +194,9 @@ def brief(says: str) -> str:
 
 
 def compact(path: Path) -> tuple[str, int, int]:
-    """Return a small copy of a PNG, 36 colours, lossless WebP: address, width and height."""
+    """Return a copy of a PNG in 36 colours as lossless WebP: address, width and height."""
     few = few_colours(path, 36)
     out = io.BytesIO()
     few.convert("RGB").save(out, "WEBP", lossless=True, quality=100, method=4)
-    return (
-        f"data:image/webp;base64,{base64.b64encode(out.getvalue()).decode()}",
-        few.width,
-        few.height,
-    )
+    content = base64.b64encode(out.getvalue()).decode()
+    return f"data:image/webp;base64,{content}", few.width, few.height

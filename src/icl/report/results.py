@@ -15,8 +15,8 @@ Record = Mapping[str, Any]
 
 
 class Found(NamedTuple):
-    """Figure -> its verdict file, if everything it depends on is verified; figures not made;
-    problems of others.
+    """Figure -> its verdict file, if all it depends on is verified; figures not made; problems of
+    others.
     """
 
     records: dict[str, Record]
@@ -25,7 +25,6 @@ class Found(NamedTuple):
 
 
 def on_disk(plan: Plan, names: Iterable[str]) -> Found:
-    """Return the results of these figures."""
     found = Found({}, [], [])
     for name in names:
         if lines := taken(own := [Path(path) for path in plan.own_files(name)]):
@@ -40,10 +39,9 @@ def on_disk(plan: Plan, names: Iterable[str]) -> Found:
 
 
 def of_folder(folder: Path, name: str) -> dict[str, Record]:
-    """Figure -> verdict file, from folder/<name> of a results folder, or from a results folder of
-    one scale or variant.
+    """Figure -> verdict file, from folder/<name>, or a results folder of one scale or variant.
 
-    Raises RecordError if there are none, or one of them is damaged.
+    Raises RecordError if there are none, or one is damaged.
     """
     for verdicts in (folder / name / "verdicts", folder / "verdicts"):
         if paths := sorted(verdicts.glob("[!.]*.json")):

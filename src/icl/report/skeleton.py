@@ -6,13 +6,14 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from icl import registry
 from icl.core import folders
 from icl.core.config import ConstantError
-from icl.core.files import write_json, write_text
+from icl.core.files import read_text, write_json, write_text
 from icl.core.sweep import Sweep
 from icl.evidence import ledger
 from icl.pipeline import figures
@@ -31,9 +32,9 @@ EMPTY = (
 def figure(paper: str, name: str, reused: str = "") -> list[Path]:
     """Write the module of a new figure and its entries in claims.yaml; returns their paths.
 
-    It trains the model of the paper's first figure, or an example if the paper has none, or
-    measures the first training of the figure `reused`. Raises ConstantError for a name that is
-    invalid or taken, or a paper that does not exist.
+    It trains the model of the paper's first figure, or else an example, or measures the first
+    training of the figure `reused`. Raises ConstantError for an invalid or taken name, or an
+    unknown paper.
     """
     _check_name(name, "figure")
     registry.paper(paper)
@@ -52,11 +53,9 @@ def figure(paper: str, name: str, reused: str = "") -> list[Path]:
 
 
 def paper(key: str, training: bool = True) -> list[Path]:
-    """Write the folder of a new paper with a model, one figure and one claim; returns the paths of
-    all files.
+    """Write the folder of a new paper with a model, one figure and one claim; returns the paths.
 
-    training : False for estimators on prompts. Raises ConstantError for a key that is invalid or
-        taken.
+    training : False for estimators on prompts. Raises ConstantError for an invalid or taken key.
     """
     _check_name(key, "paper")
     folder = folders.PAPERS / key
@@ -69,21 +68,18 @@ def paper(key: str, training: bool = True) -> list[Path]:
 
 def undo() -> tuple[list[Path], list[Path]]:
     """Remove what the last `figure` or `paper` wrote; returns the paths, and what was made from it
-    since and remains.
+    and remains.
 
-    Of a claims.yaml that was edited since, only the entries of the figure are removed; the last
-    version of an edited module is kept beside LAST. Raises ConstantError if there is nothing to
-    undo.
+    From an edited claims.yaml only the figure's entries are removed; an edited module is kept
+    beside LAST. Raises ConstantError if there is nothing to undo.
     """
     if not LAST.is_file():
         raise ConstantError("new undo: nothing was written by `new` here")
-    files = {
-        Path(name): texts for name, texts in json.loads(LAST.read_text(encoding="utf-8")).items()
-    }
+    files = {Path(name): texts for name, texts in json.loads(read_text(LAST)).items()}
     *modules, ledger_file = files
     name = modules[-1].stem
     for path, (before, after) in files.items():
-        now = path.read_text(encoding="utf-8") if path.is_file() else after
+        now = read_text(path) if path.is_file() else after
         if before is not None:
             write_text(path, before if now == after else _without(now, name))
         elif path.is_file():
@@ -95,22 +91,14 @@ def undo() -> tuple[list[Path], list[Path]]:
             shutil.rmtree(folder)
     LAST.unlink()
     violations = Path("tests/papers", ledger_file.parent.name, "planted.py")
-    kept = [LAST.with_name(path.name) for path in modules] + [violations] * (
-        name in _text(violations)
-    )
-    patterns = [
-        f"{top}/**/{one}.*"
-        for top in ("results", "figures", "gallery")
-        for one in (name, f"{name}_compared")
-    ]
+    kept = [LAST.with_name(path.name) for path in modules]
+    kept += [violations] if name in read_text(violations) else []
+    tops = "results", "figures", "gallery"
+    patterns = [f"{top}/**/{one}.*" for top in tops for one in (name, f"{name}_compared")]
     patterns += [f"results/*/runs/{name}", f"figures/*/{name}_whatif.png"]
     patterns += [f"results/*/logs/show/{ledger_file.parent.name}.log"] * (not ledger_file.exists())
     made = [path for pattern in patterns for path in sorted(Path().glob(pattern))]
     return list(files), [path for path in [*kept, *made] if path.exists()]
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _without(ledger_text: str, name: str) -> str:
@@ -118,19 +106,15 @@ def _without(ledger_text: str, name: str) -> str:
     parts = re.split(r"^(?= {0,2}\S)", ledger_text, flags=re.MULTILINE)
     of_claim = re.compile(rf"  - (?:.|\n)*^    figure: {name}\s*$", re.MULTILINE)
     # The blank line between figures and claims is behind the last figure.
-    kept = [
-        "\n" * part.endswith("\n\n") if part.startswith(f"  {name}:") else part for part in parts
-    ]
+    of_figure = f"  {name}:"
+    kept = ["\n" * part.endswith("\n\n") if part.startswith(of_figure) else part for part in parts]
     return "".join(part for part in kept if not of_claim.match(part)).rstrip() + "\n"
 
 
 def _check_name(name: str, kind: str) -> None:
     if keyword.iskeyword(name) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        problem = (
-            "a name has lower-case letters, digits and _, starts with a letter "
-            "and is no word of Python"
-        )
-        raise ConstantError(f"{kind} {name!r}: {problem}")
+        rule = "has lower-case letters, digits and _, starts with a letter and is no word of Python"
+        raise ConstantError(f"{kind} {name!r}: a name {rule}")
     taken = _taken()
     for form in Plan.rules_of(name):
         if form in taken:
@@ -139,16 +123,10 @@ def _check_name(name: str, kind: str) -> None:
 
 def _taken() -> dict[str, str]:
     """Every name that a new figure or paper cannot have -> what has it."""
-    makefile = re.findall(
-        r"^OWN := (.*)$", Path("Makefile").read_text(encoding="utf-8"), re.MULTILINE
-    )
-    rules = "\n".join(
-        path.read_text(encoding="utf-8") for path in Path("workflow/rules").glob("[!.]*.smk")
-    )
-    targets = [
-        *" ".join(makefile).split(),
-        *re.findall(r"^ *(?:use )?(?:rule|checkpoint) (?:\w+ as )?(\w+)\b", rules, re.MULTILINE),
-    ]
+    rule = r"^ *(?:use )?(?:rule|checkpoint) (?:\w+ as )?(\w+)\b"
+    rules = "\n".join(map(read_text, Path("workflow/rules").glob("[!.]*.smk")))
+    own = re.findall(r"^OWN := (.*)$", read_text(Path("Makefile")), re.MULTILINE)
+    targets = [*" ".join(own).split(), *re.findall(rule, rules, re.MULTILINE)]
     names = dict.fromkeys(targets, "a target of the Makefile or the workflow")
     plan = Plan("smoke")
     names |= {sweep: f"a training of {figure}" for sweep, (figure, _) in plan.trainings.items()}
@@ -168,70 +146,44 @@ def _files(
 ) -> dict[Path, str]:
     """Return the files of a new figure: path -> text; claims.yaml keeps everything else as it is.
 
-    like : a training with the model and constants to use; None adds an example model, or prompts
-        without training
+    like : a training with the model and constants to use; None adds an example
     """
     path = folder / f"{name}.py"
     files = {}
     ledger_file = folder / "claims.yaml"
-    taken = ledger.all_claims()
     word = name.replace("_", "-").upper()
-    claim = next(
-        one for one in (word, *(f"{word}-{n}" for n in range(2, 1000))) if one not in taken
-    )
-    about: dict[str, Any] = {
-        "paper": folder.name,
-        "name": name,
-        "claim": claim,
-        "training": training,
-        "constants": {},
-    }
-    about |= {
-        "reused": reused,
-        "sweep": like.name if like and reused else "",
-        "has_steps": False,
-        "steps": 0,
-    }
-    about |= {"module": registry.module(reused)} if reused else {}
+    ids = chain([word], (f"{word}-{number}" for number in count(2)))
+    about: dict[str, Any] = {"paper": folder.name, "name": name, "reused": reused, "sweep": ""}
+    about |= {"claim": next(one for one in ids if one not in ledger.all_claims())}
+    about |= {"training": training, "constants": {}, "has_steps": False, "steps": 0}
     if like is None:
         module = "example_model" if training else "example_prompts"
         about |= {"module": f"icl.papers.{folder.name}.{module}", "steps": STEPS if training else 0}
         files[folder / f"{module}.py"] = _code(f"{module}.py.j2", model=f"{folder.name}_{module}")
-    elif not reused:
-        config = like.configs[0]
-        default = type(like.configs[0])()
-        changed = {
-            key: value for key, value in vars(config).items() if value != getattr(default, key)
-        }
-        about |= {
-            "constants": {key: changed[key] for key in changed if key not in ("seed", "steps")}
-        }
-        about |= {
-            "module": registry.module_of_model(like.model.name),
-            "steps": min(STEPS, like.snapshots[-1]),
-        }
-        about |= {"has_steps": hasattr(config, "steps")}
+    elif reused:
+        about |= {"module": registry.module(reused), "sweep": like.name}
+    else:
+        config = vars(like.configs[0])
+        default = vars(type(like.configs[0])()) | {"seed": config["seed"]}
+        changed = {key: value for key, value in config.items() if value != default[key]}
+        about |= {"has_steps": "steps" in config, "steps": min(STEPS, like.snapshots[-1])}
+        about |= {"constants": {key: changed[key] for key in changed if key != "steps"}}
+        about |= {"module": registry.module_of_model(like.model.name)}
     for exists in (one for one in (path, *files) if one.exists()):
         raise ConstantError(f"{exists}: exists already; choose another name")
     files[path] = _code("figure.py.j2", **about)
-    text = (
-        ledger_file.read_text(encoding="utf-8")
-        if ledger_file.is_file()
-        else EMPTY.format(folder.name)
-    )
+    text = read_text(ledger_file) if ledger_file.is_file() else EMPTY.format(folder.name)
+    text = re.sub(r"^claims: *\[\] *$", "claims:", text, flags=re.MULTILINE)
+    head, mark, tail = text.partition("\nclaims:")
     of_figure, _, of_claim = rendered("claims.yaml.j2", **about).partition("---\n")
-    head, mark, tail = re.sub(r"^claims: *\[\] *$", "claims:", text, flags=re.MULTILINE).partition(
-        "\nclaims:"
-    )
-    files[ledger_file] = (
-        f"{head.rstrip()}\n{of_figure}\n{mark.lstrip()}{tail.rstrip()}\n\n{of_claim}"
-    )
+    entries = f"{head.rstrip()}\n{of_figure}\n{mark.lstrip()}{tail.rstrip()}"
+    files[ledger_file] = f"{entries}\n\n{of_claim}"
     return files
 
 
 def _written(files: dict[Path, str]) -> list[Path]:
     """Write the files, claims.yaml last; nothing remains if the ledger refuses the entries."""
-    before = {path: path.read_text(encoding="utf-8") if path.is_file() else None for path in files}
+    before = {path: read_text(path) if path.is_file() else None for path in files}
     write_json(LAST, {str(path): (before[path], text) for path, text in files.items()})
     for path, text in files.items():
         write_text(path, text)

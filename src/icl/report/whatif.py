@@ -30,29 +30,21 @@ def compared(plan: Plan, name: str) -> tuple[Path, list[Change]]:
     """Make a figure with the default constants and those of `plan`; returns the joint picture and
     the changes.
 
-    Raises ConstantError if `plan` changes no constant, Problem if Snakemake fails, whose messages
-    go to stderr.
+    Raises ConstantError if `plan` changes no constant, Problem if Snakemake fails.
     """
     if not plan.changed:
-        raise ConstantError(
-            "whatif: name the constants to change, such as --set '{li_icl: {relevant_fraction: "
-            "0.6}}'"
-        )
+        example = "--set '{li_icl: {relevant_fraction: 0.6}}'"
+        raise ConstantError(f"whatif: name the constants to change, such as {example}")
     plans = Plan(plan.scale, plan.shards), plan
     for command in (one.command(name) for one in plans):
-        if subprocess.run(
-            [sys.executable, "-m", *shlex.split(command)], stdout=2, check=False
-        ).returncode:
+        words = [sys.executable, "-m", *shlex.split(command)]
+        if subprocess.run(words, stdout=2, check=False).returncode:
             raise Problem(f"{command}: failed; its messages are above")
     picture = Path(plan.pictures_folder) / f"{name}_whatif.png"
     default, changed = (_drawn(one, name) for one in plans)
+    note = plan.note(name)
     if in_one_axes(changed, default):
-        save_picture(
-            changed,
-            picture,
-            plan.note(name).full,
-            ["Grey: the default constants.", plan.note(name).brief],
-        )
+        save_picture(changed, picture, note.full, ["Grey: the default constants.", note.brief])
     else:
         side_by_side([Path(one.pictures(name)[0]) for one in plans], picture)
     theirs, ours = (on_disk(one, [name]).records for one in plans)
@@ -66,47 +58,30 @@ def _drawn(plan: Plan, name: str) -> Picture:
 
 
 def in_one_axes(ours: Picture, theirs: Picture) -> bool:
-    """Add the series of another picture in grey to the axes of the same panels, whose limits widen
-    as needed.
+    """Add another picture's series in grey to the axes of the same panels, whose limits widen.
 
-    Returns False, and changes nothing, if a panel of the two shows no series, as heat maps.
+    Returns False, and changes nothing, if a shared panel shows no series, as heat maps.
     """
+    here, there = ({plotting.panel_of(axes): axes for axes in one.axes} for one in (ours, theirs))
     # Axes without a panel, and colour bars, are not drawn on.
-    here, there = (
-        {
-            name: axes
-            for axes in one.axes
-            if (name := plotting.panel_of(axes)).strip("<>") == name != ""
-        }
-        for one in (ours, theirs)
-    )
-    both = [
-        (here[name], there[name], list(drawn.series_of(there[name])))
-        for name in here
-        if name in there
-    ]
-    if not both or not all(series for *_, series in both):
+    shared = [name for name in here if name in there and name.strip("<>") == name != ""]
+    series = {name: list(drawn.series_of(there[name])) for name in shared}
+    if not shared or not all(series.values()):
         return False
-    for axes, other, series in both:
-        _widen(axes, other)
-        for one in series:
-            marks = one.scatter is not None or len(one.points) == 1 or bool(other.patches)
-            look = (
-                {"linestyle": "", "marker": "o", "markersize": 3} if marks else {"linewidth": 1.5}
-            )
-            axes.plot(
-                *one.points.T,
-                color=GREY,
-                zorder=1.1,
-                label="_default",
-                gid=f"default {one.name[1]}",
-                **look,
-            )
+    for name in shared:
+        _widen(here[name], there[name])
+        for one in series[name]:
+            look: plotting.Look = {"color": GREY, "zorder": 1.1, "label": "_default"}
+            if one.scatter is not None or len(one.points) == 1 or there[name].patches:
+                look |= {"linestyle": "", "marker": "o", "markersize": 3}
+            else:
+                look |= {"linewidth": 1.5}
+            here[name].plot(*one.points.T, gid=f"default {one.name[1]}", **look)
     return True
 
 
 def _widen(axes: Axes, other: Axes) -> None:
-    """Let the limits of axes hold those of others too, in their direction."""
+    """Let the limits of axes hold those of others too."""
     for get, put in (("get_xlim", axes.set_xlim), ("get_ylim", axes.set_ylim)):
         first, last = getattr(axes, get)()
         ends = (first, last, *getattr(other, get)())
@@ -116,19 +91,17 @@ def _widen(axes: Axes, other: Axes) -> None:
 def notes(plan: Plan, name: str, found: Iterable[Change]) -> list[str]:
     """Return what the numbers do not say: unchanged test constants, too few runs for intervals."""
     tests = {sweep.model.name: sweep.test for sweep in plan.sweeps(name).values()}
-    lines = [
-        f"{model}.{constant}_test stays {getattr(tests[model], f'{constant}_test')}: --set changes "
-        f"it too"
-        for model, values in plan.changed.items()
-        for constant in values
-        if hasattr(tests.get(model), f"{constant}_test") and f"{constant}_test" not in values
-    ]
+    lines = []
+    for model, values in plan.changed.items():
+        for other in (f"{constant}_test" for constant in values):
+            if hasattr(tests.get(model), other) and other not in values:
+                kept = getattr(tests[model], other)
+                lines.append(f"{model}.{other} stays {kept}: --set changes it too")
     runs = [one.ours.runs for one in found if one.ours and one.bound.statistic != EXACT]
-    few = (
-        f"with {min(runs, default=0)} runs the intervals say little, "
-        f"and every verdict is inconclusive"
-    )
-    return [*lines, few] if runs and min(runs) < LEAST_SEEDS else lines
+    if runs and min(runs) < LEAST_SEEDS:
+        few = f"with {min(runs)} runs the intervals say little"
+        lines.append(f"{few}, and every verdict is inconclusive")
+    return lines
 
 
 def side_by_side(pictures: Iterable[Path], path: Path) -> None:
@@ -136,9 +109,8 @@ def side_by_side(pictures: Iterable[Path], path: Path) -> None:
     from PIL import Image
 
     parts = [Image.open(picture).convert("RGB") for picture in pictures]
-    row = Image.new(
-        "RGB", (sum(part.width for part in parts), max(part.height for part in parts)), "white"
-    )
+    size = sum(part.width for part in parts), max(part.height for part in parts)
+    row = Image.new("RGB", size, "white")
     left = 0
     for part in parts:
         row.paste(part, (left, 0))
