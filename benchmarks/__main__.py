@@ -14,25 +14,17 @@ import traceback
 import benchmarks
 from benchmarks.timing import Row
 
-MODULES = [
-    one.name
-    for one in pkgutil.iter_modules(benchmarks.__path__)
-    if one.name not in ("__main__", "timing")
-]
+FOUND = [one.name for one in pkgutil.iter_modules(benchmarks.__path__)]
+MODULES = [name for name in FOUND if name not in ("__main__", "timing")]
 
 
 def chosen(words: list[str]) -> list[Row]:
-    """Return the rows of the named modules and those whose names contain a word; all of them
-    without words.
-    """
+    """Return the rows of the named modules and those whose names contain a word; by default all."""
     rows: list[Row] = []
     for name in MODULES:
-        of_module: list[Row] = importlib.import_module(f"benchmarks.{name}").ROWS
-        rows += [
-            row
-            for row in of_module
-            if not words or name in words or any(word in row.name for word in words)
-        ]
+        for row in importlib.import_module(f"benchmarks.{name}").ROWS:
+            if not words or name in words or any(word in row.name for word in words):
+                rows.append(row)
     return rows
 
 
@@ -45,13 +37,8 @@ def measure(row: Row) -> bool:
         print(f"{row.name:80} failed, see above", flush=True)
         return False
     reached = row.at_least <= first / second <= row.at_most
-    target = (
-        f">= {row.at_least:<6g}"
-        if row.at_least > 0
-        else f"<= {row.at_most:<6g}"
-        if row.at_most < math.inf
-        else ""
-    )
+    target = f"<= {row.at_most:<6g}" if row.at_most < math.inf else ""
+    target = f">= {row.at_least:<6g}" if row.at_least > 0 else target
     numbers = f"{1e3 * first:9.3g} {1e3 * second:9.3g} {first / second:9.3g}"
     answer = ("yes" if reached else "NO") if target else ""
     print(f"{row.name:80} {numbers}  {target}{answer}".rstrip(), flush=True)

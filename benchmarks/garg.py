@@ -72,7 +72,6 @@ def transformers_step() -> Call:
 
 
 def lstsq(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> float:
-    """Least squares by LAPACK."""
     return float(query @ np.linalg.lstsq(inputs, labels, rcond=None)[0])
 
 

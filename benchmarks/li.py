@@ -35,15 +35,11 @@ def literal_step(config: one_layer.Config, params: Params) -> Params:
     """Return the weights of one run after a step by eq. 7; params without run axis."""
     batch = {name: a[0] for name, a in one_layer.sample([config], 0).items()}
     leaves = {name: w.detach().requires_grad_() for name, w in params.items()}
-    loss = li2024.one_layer_loss(
-        leaves, li2024.one_layer_prompts(config, batch), torch.from_numpy(batch["label"][:, -1])
-    )
+    labels = torch.from_numpy(batch["label"][:, -1])
+    loss = li2024.one_layer_loss(leaves, li2024.one_layer_prompts(config, batch), labels)
     gradients = torch.autograd.grad(loss, list(leaves.values()))
-    # The read-out a has its own step size.
-    rates = {
-        name: config.learning_rate * (config.readout_rate if name == "a" else 1.0)
-        for name in leaves
-    }
+    rates = dict.fromkeys(leaves, config.learning_rate)
+    rates["a"] *= config.readout_rate  # the read-out has its own step size
     return {name: params[name] - rates[name] * g for name, g in zip(leaves, gradients, strict=True)}
 
 
@@ -61,9 +57,8 @@ def of_ten_seeds() -> tuple[Call, Call]:
     ours: Any = together()
     for run, weights in enumerate(apart()):
         for name, w in weights.items():
-            assert (ours[name][run] - w).abs().max() <= 1e-10 * (
-                w - params[name][run]
-            ).abs().max(), (name, run)
+            largest = (w - params[name][run]).abs().max()
+            assert (ours[name][run] - w).abs().max() <= 1e-10 * largest, (name, run)
     return apart, together
 
 
@@ -72,14 +67,12 @@ def stack_gradients() -> Call:
 
     def literal(config: stack.Config) -> object:
         params = {name: w[0].requires_grad_() for name, w in stack.init([config]).items()}
-        factors = {
-            name: np.asarray(part[0]) for name, part in one_layer.sample([config], 0).items()
-        }
+        drawn = one_layer.sample([config], 0)
+        factors = {name: np.asarray(part[0]) for name, part in drawn.items()}
         logits = li2024.stack_logit(params, li2024.one_layer_prompts(config, factors))
         loss = torch.relu(1 - torch.from_numpy(factors["label"][:, -1]) * logits).mean()
-        return torch.autograd.grad(
-            loss, [params[name] for name in ("W_Q", "W_K", "W_V", "W_O", "W_2")]
-        )
+        trained = [params[name] for name in ("W_Q", "W_K", "W_V", "W_O", "W_2")]
+        return torch.autograd.grad(loss, trained)
 
     return lambda: [literal(config) for config in STACKS]
 
@@ -92,10 +85,8 @@ def chain_of_thought_sides(looped: int, queries: int) -> tuple[Call, Call]:
     params = chains.init([config])
     # Weights as after training: attention on equal patterns at equal steps.
     params |= {name: 6.0 * params[name] for name in ("W_Q", "W_K")}
-    settings = [
-        replace(test, relevant_fraction_test=fraction).setting()
-        for fraction in (0.4, 0.6, 0.8, 1.0)
-    ]
+    fractions = 0.4, 0.6, 0.8, 1.0
+    settings = [replace(test, relevant_fraction_test=one).setting() for one in fractions]
     drawn = draw_test(config, test)
     sweep = Sweep("li_cot", chains.MODEL, (config,), (0,), test)
     runs = Runs(sweep, {name: w[:, None] for name, w in params.items()}, np.zeros((1, 0)))

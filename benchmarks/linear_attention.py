@@ -44,9 +44,8 @@ def ahn_literal() -> Call:
 
     def run() -> object:
         leaves = {name: w.clone().requires_grad_() for name, w in params.items()}
-        return torch.autograd.grad(
-            ahn2023.attention_loss(leaves, batch, AHN).sum(), list(leaves.values())
-        )
+        loss = ahn2023.attention_loss(leaves, batch, AHN).sum()
+        return torch.autograd.grad(loss, list(leaves.values()))
 
     return run
 
@@ -86,15 +85,12 @@ CHUNK = 32
 def mesa(layer: Callable[..., Tensor]) -> Call:
     """Return the derivatives of a mesa layer in all its inputs."""
     source = torch.Generator().manual_seed(0)
-    inputs = [torch.randn(256, 4, 50, size, generator=source) for size in (20, 20, 10)] + [
-        torch.ones(256, 4)
-    ]
+    inputs = [torch.randn(256, 4, 50, size, generator=source) for size in (20, 20, 10)]
     weight = torch.randn(256, 4, 50, 10, generator=source)
+    chunks = [x.split(CHUNK) for x in (*inputs, torch.ones(256, 4), weight)]
 
     def run() -> None:
-        for *part, of_part in zip(
-            *(x.split(CHUNK) for x in inputs), weight.split(CHUNK), strict=True
-        ):
+        for *part, of_part in zip(*chunks, strict=True):
             leaves = [x.detach().requires_grad_() for x in part]
             torch.autograd.grad((layer(*leaves) * of_part).sum(), leaves)
 
@@ -110,10 +106,8 @@ def linear() -> tuple[Call, Call]:
     def literal() -> None:
         for part in x[0].split(CHUNK):
             leaves = {name: w[0].detach().requires_grad_() for name, w in weights.items()}
-            loss = (
-                oswald2023mesa.outputs(leaves, part).clamp(-4, 4) - part[:, 1:]
-            ).square().sum() / 2
-            torch.autograd.grad(loss, list(leaves.values()))
+            errors = oswald2023mesa.outputs(leaves, part).clamp(-4, 4) - part[:, 1:]
+            torch.autograd.grad(errors.square().sum() / 2, list(leaves.values()))
 
     return literal, lambda: one_layer.loss_and_gradient(weights, {"x": x}, [config])
 

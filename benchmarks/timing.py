@@ -50,22 +50,20 @@ class Row:
         clock = _cpu_seconds if self.threads == 1 else time.perf_counter
         sides = self.sides()
         began = time.perf_counter()
-        times = [[_timed(side, 1, clock) for side in sides]]
+        once = [_timed(side, 1, clock) for side in sides]
         if self.rounds > 1:  # the first calls only filled caches
-            times = [[_timed(side, 1, clock) for side in sides]]
-        calls = [max(1, math.ceil(LENGTH / max(seconds, 1e-6))) for seconds in times[0]]
+            once = [_timed(side, 1, clock) for side in sides]
+        calls = [max(1, math.ceil(LENGTH / max(seconds, 1e-6))) for seconds in once]
+        times = [once]
         while len(times) < self.rounds or (
             len(times) < MOST and time.perf_counter() - began < PATIENCE
         ):
-            times.append(
-                [_timed(side, count, clock) for side, count in zip(sides, calls, strict=True)]
-            )
+            times.append([_timed(*of_side, clock) for of_side in zip(sides, calls, strict=True)])
         first, second = np.min(times, axis=0) / self.units
         return float(first), float(second)
 
 
 def _timed(side: Call, calls: int, clock: Callable[[], float]) -> float:
-    """Seconds per call."""
     start = clock()
     for _ in range(calls):
         side()
@@ -79,12 +77,10 @@ def _cpu_seconds() -> float:
 
 
 def pair(name: str, first: Callable[[], Call], second: Callable[[], Call], **about: Any) -> Row:
-    """Return the row of two sides that are made independently."""
     return Row(name, lambda: (first(), second()), **about)
 
 
 def tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
-    """Return a batch as torch tensors."""
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
@@ -95,7 +91,7 @@ def sampling(module: Any, configs: Sequence[Any]) -> Callable[[], dict[str, torc
 
 
 def step(module: Any, configs: Sequence[Any], *, given: bool = False, update: bool = True) -> Call:
-    """Return a training step of all runs from the initial weights, as the package trains.
+    """Return a training step of all runs from the initial weights.
 
     given : with prompts drawn beforehand; update : with the optimiser's update, else the gradient
         alone
@@ -130,9 +126,7 @@ class _Products(TorchDispatchMode):
 
 
 def products(side: Call) -> Call:
-    """Return the matrix products of a calculation, forward and backward, on separate data: a
-    bound on its time.
-    """
+    """Return the matrix products of a calculation, on separate data: a bound on its time."""
     with _Products() as kept:
         side()
 
@@ -147,21 +141,11 @@ def products(side: Call) -> Call:
 def parts(
     name: str, module: Any, configs: Sequence[Any], share: float, over_products: float = math.inf
 ) -> list[Row]:
-    """Return a training step over its matrix products, and the share of sampling in it, both at
-    most the targets.
-    """
+    """Return the rows of a training step over its matrix products, and of its share of sampling."""
     whole = partial(step, module, configs)
+    alone = partial(sampling, module, configs)
+    over = f"{name}: training step / its matrix products"
     return [
-        pair(
-            f"{name}: training step / its matrix products",
-            whole,
-            lambda: products(whole()),
-            at_most=over_products,
-        ),
-        pair(
-            f"{name}: sampling / training step",
-            partial(sampling, module, configs),
-            whole,
-            at_most=share,
-        ),
+        pair(over, whole, lambda: products(whole()), at_most=over_products),
+        pair(f"{name}: sampling / training step", alone, whole, at_most=share),
     ]

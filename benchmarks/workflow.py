@@ -28,16 +28,9 @@ MADE = tempfile.TemporaryDirectory()  # removed at the end
 
 
 def snakemake(folder: Path, *arguments: str) -> Call:
-    """Return a call of Snakemake in a folder."""
     command = [sys.executable, "-m", "snakemake", *arguments]
-    return partial(
-        subprocess.run,
-        command,
-        cwd=folder,
-        check=True,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-    )
+    quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True}
+    return partial(subprocess.run, command, cwd=folder, check=True, **quiet)
 
 
 def echoes(jobs: int) -> Path:
@@ -49,7 +42,6 @@ def echoes(jobs: int) -> Path:
 
 
 def run(jobs: int) -> Call:
-    """Return a run of all jobs from the start."""
     folder = echoes(jobs)
 
     def from_start() -> None:
@@ -61,7 +53,6 @@ def run(jobs: int) -> Call:
 
 
 def figures(*config: str) -> Call:
-    """Return the plan of all figures."""
     folder = Path(tempfile.mkdtemp(dir=MADE.name))
     for name in ("workflow", "scripts", "profiles"):
         shutil.copytree(ROOT / name, folder / name)

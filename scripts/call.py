@@ -24,20 +24,13 @@ def with_settings(given: list[str]) -> list[str]:
     """Return arguments of Snakemake with settings in the last --config, since it reads no other."""
     parts = (re.sub(r"^(--config=|-C)(?=.)", "--config\n", word) for word in given)
     given = [word for part in parts for word in part.split("\n", 1)]
-    named = {
-        "scale": "SCALE",
-        "constants": "SET",
-        "first_seed": "FIRST_SEED",
-        "seeds": "SEEDS",
-        "only": "FIGURE",
-    }
-    settings = [
-        f"{key}={value}" for key, variable in named.items() if (value := os.environ.get(variable))
-    ]
-    at = max(
-        (place + 1 for place, word in enumerate(given) if word in ("--config", "-C")), default=0
-    )
-    if at:
+    named = {"scale": "SCALE", "constants": "SET", "first_seed": "FIRST_SEED"}
+    named |= {"seeds": "SEEDS", "only": "FIGURE"}
+    values = {key: os.environ.get(variable) for key, variable in named.items()}
+    settings = [f"{key}={value}" for key, value in values.items() if value]
+    places = [place for place, word in enumerate(given, 1) if word in ("--config", "-C")]
+    if places:
+        at = places[-1]
         return [*given[:at], *settings, *given[at:]]
     return [*given, "--config", *settings] if settings else given
 
@@ -50,12 +43,9 @@ def main() -> None:
         for word, after in zip(given, [*given[1:], ""], strict=False):
             # Without a profile Snakemake asks for --cores, before it reads any file that could name
             # the mistake.
-            name = (
-                (word.partition("=")[2] or after)
-                if word.startswith("--workflow-profile")
-                else "none"
-            )
-            if name != "none" and not os.path.exists(name):
+            name = word.partition("=")[2] or after
+            is_profile = word.startswith("--workflow-profile") and name != "none"
+            if is_profile and not os.path.exists(name):
                 sys.exit(f"profile {name!r}: no such profile; see profiles/")
         if options := [word for word in command[1:] if word.startswith("-")]:
             sys.exit(f"{' '.join(options)}: is no target; SNAKEMAKE_ARGS takes options")

@@ -19,16 +19,10 @@ from pathlib import Path
 RECORD = Path(".venv/.made-from")
 LOG = Path(".cache/environment.log")
 LOCK, TORCH, CPU = (Path(f"requirements/{name}.txt") for name in ("lock", "torch", "torch-cpu"))
-PIP = (
-    ".venv/bin/python",
-    "-m",
-    "pip",
-    "install",
-    "--no-input",
-    "--disable-pip-version-check",
-    "--no-compile",
-)
-UV = (".venv/bin/uv", "pip", "install", "--python", ".venv/bin/python")
+PYTHON = ".venv/bin/python"
+QUIET = ("--no-input", "--disable-pip-version-check", "--no-compile")
+PIP = (PYTHON, "-m", "pip", "install", *QUIET)
+UV = (".venv/bin/uv", "pip", "install", "--python", PYTHON)
 HAS_TORCH = (
     "import sys, torch; sys.exit(tuple(map(int, torch.__version__.split('.')[:2])) < (2, 7))"
 )
@@ -46,11 +40,8 @@ def wanted(python: str, torch: str, index: str) -> dict[str, str]:
     this = str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
     before = {"python": this, "torch": "", "index": ""} | recorded()
     chosen = {"python": python and this, "torch": torch, "index": index}
-    return (
-        before
-        | {name: value for name, value in chosen.items() if value}
-        | {"folder": str(Path.cwd()), "lock": lock}
-    )
+    given = {name: value for name, value in chosen.items() if value}
+    return before | given | {"folder": str(Path.cwd()), "lock": lock}
 
 
 def recorded() -> dict[str, str]:
@@ -59,11 +50,9 @@ def recorded() -> dict[str, str]:
 
 
 def builds(torch: str, index: str) -> dict[str, list[str]]:
-    """Return the builds of torch to try in order, as words and arguments of pip; the CPU build
-    first, if any.
+    """Return the builds of torch to try in order, as words and arguments of pip.
 
-    Everything is pinned by its digest, so no index can give another file; the lock has the packages
-    that both need.
+    Everything is pinned by its digest, so no index can give another file.
     """
     default, cpu = (
         ["--require-hashes", "--no-deps", "--requirement", str(path)] for path in (TORCH, CPU)
@@ -78,9 +67,7 @@ def builds(torch: str, index: str) -> dict[str, list[str]]:
 
 
 def run(what: str, *command: str, may_fail: bool = False) -> bool:
-    """Run a command with its output in the log; unless it may fail, a failure ends the program
-    with the log's end.
-    """
+    """Run a command with its output in the log; its failure, unless allowed, ends the program."""
     print(f"  {what} ...", end=" ", file=sys.stderr, flush=True)
     began = time.monotonic()
     with LOG.open("a") as log:
@@ -94,36 +81,23 @@ def run(what: str, *command: str, may_fail: bool = False) -> bool:
             check=False,
         )
     if done.returncode and not may_fail:
-        sys.exit(
-            "\n  | ".join(
-                [f"failed; the end of {LOG}:", *LOG.read_text(errors="replace").splitlines()[-15:]]
-            )
-        )
-    print(
-        "not possible" if done.returncode else f"{time.monotonic() - began:.0f} s", file=sys.stderr
-    )
+        lines = LOG.read_text(errors="replace").splitlines()[-15:]
+        sys.exit("\n  | ".join([f"failed; the end of {LOG}:", *lines]))
+    took = f"{time.monotonic() - began:.0f} s"
+    print("not possible" if done.returncode else took, file=sys.stderr)
     return not done.returncode
 
 
 def build(python: str, torch: str, index: str) -> None:
-    """Fill a new .venv: the lock by uv, or by pip where uv reaches no index; torch by pip, from
-    all of its sources.
-    """
+    """Fill a new .venv: the lock by uv, or by pip where uv reaches no index; torch by pip."""
     probe = subprocess.run(
         [python, "-c", HAS_TORCH], capture_output=True, env=known(os.environ), check=False
     )
     has_torch = not (torch or index) and not probe.returncode
-    run(
-        "virtual environment",
-        python,
-        "-m",
-        "venv",
-        ".venv",
-        *["--system-site-packages"] * has_torch,
-    )
-    Path(".cache/uv.txt").write_text(
-        re.findall(r"^uv==.*?(?=^\S)", LOCK.read_text(), re.MULTILINE | re.DOTALL)[0]
-    )
+    shared = ["--system-site-packages"] if has_torch else []
+    run("virtual environment", python, "-m", "venv", ".venv", *shared)
+    pinned = re.findall(r"^uv==.*?(?=^\S)", LOCK.read_text(), re.MULTILINE | re.DOTALL)
+    Path(".cache/uv.txt").write_text(pinned[0])
     run("uv", *PIP, "--require-hashes", "--requirement", ".cache/uv.txt")
     lock = ("--require-hashes", "--requirement", str(LOCK))
     run("packages of the lock", *UV, *lock, may_fail=True) or run(
@@ -146,12 +120,8 @@ def known(given: Mapping[str, str]) -> dict[str, str]:
         if not name.startswith(tools) or SOURCES.fullmatch(name)
     }
     # A setting in a file of pip counts less than these.
-    return kept | {
-        "PIP_USER": "0",
-        "PIP_REQUIRE_VIRTUALENV": "0",
-        "PYTHONNOUSERSITE": "1",
-        "PYTHONUTF8": "1",
-    }
+    ours = {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
+    return kept | ours | {"PYTHONNOUSERSITE": "1", "PYTHONUTF8": "1"}
 
 
 def main() -> None:
@@ -166,10 +136,8 @@ def main() -> None:
         fcntl.flock(file, fcntl.LOCK_EX)  # another set-up in this folder ends first
         if (now := wanted(*sys.argv[1:])) == recorded():
             return
-        print(
-            f"setting up .venv with {now['python']} (a minute or more; details: {LOG})",
-            file=sys.stderr,
-        )
+        details = f"a minute or more; details: {LOG}"
+        print(f"setting up .venv with {now['python']} ({details})", file=sys.stderr)
         RECORD.unlink(missing_ok=True)  # first, because the next step may be interrupted
         shutil.rmtree(".venv", ignore_errors=True)
         LOG.write_text("")

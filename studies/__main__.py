@@ -26,9 +26,9 @@ def search_model(model: str, scale: str = "laptop", trials: int = -1) -> None:
     before = record(path).to_dict("records") if path.exists() else []
     for rows in search.run(space, scale, before):
         write_text(path, pd.DataFrame(rows).to_csv(index=False))
+        last = rows[-1]
         print(
-            f"{len(rows)} trials, {rows[-1]['stage']} {rows[-1]['axis']}: {rows[-1]['joint']:.4f}",
-            flush=True,
+            f"{len(rows)} trials, {last['stage']} {last['axis']}: {last['joint']:.4f}", flush=True
         )
 
 

@@ -22,14 +22,11 @@ def report(scale: str, seed: int | None = None) -> str:
         one = figures.with_seeds(sweep, [sweep.test.drawn_seed if seed is None else seed])
         table = figures.measure(name, {sweep.name: trained(one)}, scale)
         ours = table.curves[table.curves["observable"] == ERROR]
-        both = published[["panel", "series", "x", "y_lo", "y_hi"]].merge(
-            ours, on=["panel", "series", "x"]
-        )
+        place = ["panel", "series", "x"]
+        both = published[[*place, "y_lo", "y_hi"]].merge(ours, on=place)
         both = both[both["y_hi"] - both["y_lo"] > LEAST]
         ratio = (both["band_high"] - both["band_low"]) / (both["y_hi"] - both["y_lo"])
         low, median, high = ratio.quantile([0.25, 0.5, 0.75])
-        lines.append(
-            f"{name}, seed {one.seeds[0]}: {median:.2f} ({low:.2f} to {high:.2f}), {len(both)} "
-            f"points"
-        )
+        widths = f"{median:.2f} ({low:.2f} to {high:.2f}), {len(both)} points"
+        lines.append(f"{name}, seed {one.seeds[0]}: {widths}")
     return "\n".join(lines)

@@ -22,9 +22,7 @@ from studies.space import spaces
 
 
 def distances(names: Iterable[str], scale: str) -> pd.DataFrame:
-    """Return every run's distance from each figure: one row per seed, a column per figure and
-    the joint distance.
-    """
+    """Return every run's distance from each figure, and the joint one: a row per seed."""
     columns: dict[str, dict[int, float]] = {}
     for name in names:
         (sweep,) = figures.sweeps(name, scale, {}, FIRST_SEED).values()
@@ -44,9 +42,7 @@ def _runs(sweep: Sweep, scale: str) -> Runs:
 
 
 def report(model: str, scale: str) -> str:
-    """Return the distances as text, nearest run first, and the seed that the model's figures
-    draw.
-    """
+    """Return the distances as text, nearest run first, and the seed that the figures draw."""
     fitted = spaces()[model].fitted
     found = distances(fitted, scale).sort_values("joint")
     (drawn,) = {

@@ -26,7 +26,6 @@ class State(NamedTuple):
 
 
 def git(*arguments: str) -> str:
-    """Return what a git command prints."""
     return subprocess.run(
         ["git", *arguments], check=True, capture_output=True, encoding="utf-8"
     ).stdout
@@ -35,9 +34,8 @@ def git(*arguments: str) -> str:
 def events() -> dict[str, list[Event]]:
     """Return claim -> its events, from the first freeze to the present commit.
 
-    A claim whose name changed has its present name. The last event of a claim that is not in
-    the ledger any more is its withdrawal. Outcomes on seeds below 1000 are left out: these
-    seeds served the development.
+    A renamed claim has its present name. The last event of a claim that has left the ledger is its
+    withdrawal. Outcomes on seeds below FIRST_SEED, which served the development, are left out.
     """
     found: dict[str, list[Event]] = {}
     known: dict[str, State] = {}
@@ -93,7 +91,6 @@ def renamed(before: dict[str, State], after: dict[str, State]) -> dict[str, str]
 
 
 def claims_at(revision: str) -> dict[str, State]:
-    """Return the claims of all papers at a revision."""
     tree = [line.split() for line in git("ls-tree", "-r", revision, CLAIMS).splitlines()]
     files = [blob for _, _, blob, path in tree if path.endswith("claims.yaml")]
     return {name: state for blob in files for name, state in _claims(blob).items()}
@@ -114,7 +111,6 @@ def _state(claim: dict[str, Any]) -> State:
 
 
 def words(bound: Bound) -> str:
-    """Return a bound with its statistic as text."""
     statistic = "" if bound.statistic == "mean" else f" ({bound.statistic})"
     return f"{bound.observable} {bound.words()}{statistic}"
 

@@ -37,9 +37,8 @@ def run(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
     """Continue a search after `rows`; all rows after every trial."""
     for stage, axis, point in _wanted(space, rows):
         key = stage, axis, canonical(point)
-        if stage == "search" or key not in [
-            (r["stage"], r["axis"], canonical(_point(space, r))) for r in rows
-        ]:
+        known = [(row["stage"], row["axis"], canonical(_point(space, row))) for row in rows]
+        if stage == "search" or key not in known:
             rows.append(trial(space, scale, stage, axis, point))
             yield rows
 
@@ -74,28 +73,21 @@ def proposal(space: Space, rows: list[Row]) -> Point:
     study = optuna.create_study(sampler=sampler)
     for row in rows:
         params = {name: row[f"constant {name}"] for name in axes}
-        study.add_trial(
-            optuna.create_trial(params=params, distributions=ranges, value=row["joint"])
-        )
+        known = optuna.create_trial(params=params, distributions=ranges, value=row["joint"])
+        study.add_trial(known)
     params = study.ask(ranges).params
     return space.defaults() | {name: axis.rounded(params[name]) for name, axis in axes.items()}
 
 
 def trial(space: Space, scale: str, stage: str, axis: str, point: Point) -> Row:
-    """Return the row of a trial: constants, distances and, in a slice, outcomes of claims that
-    the axis changes.
+    """Return the row of a trial: constants, distances and, in a slice, outcomes that the axis
+    changes.
     """
     began = time.process_time()
-    seeds = (
-        SEARCH_SEEDS
-        if stage == "search"
-        else range(SETTLED_SEED, SETTLED_SEED + space.settled_seeds)
-    )
-    judged = [
-        name
-        for name in space.judged
-        if stage == "slice" and (not axis or space.moved_in(name, {axis: 0}))
-    ]
+    settled = range(SETTLED_SEED, SETTLED_SEED + space.settled_seeds)
+    seeds = SEARCH_SEEDS if stage == "search" else settled
+    judged = space.judged if stage == "slice" else ()
+    judged = [name for name in judged if not axis or space.moved_in(name, {axis: 0})]
     row = {"stage": stage, "axis": axis, "seeds": " ".join(map(str, seeds)), "state": "complete"}
     row |= {f"constant {name}": value for name, value in point.items()}
     try:
@@ -110,14 +102,11 @@ def trial(space: Space, scale: str, stage: str, axis: str, point: Point) -> Row:
         row["state"] = "diverged"
     row["joint"] = distance.joint(one.whole for one in far.values()) if far else 0.0
     for name, one in far.items():
-        row |= {name: one.whole} | {
-            f"{name} {part}": value for part, value in one._asdict().items()
-        }
+        parts = one._asdict().items()
+        row |= {name: one.whole} | {f"{name} {part}": value for part, value in parts}
     for name in judged if tables else ():
-        row |= {
-            f"claim {verdict.claim}": verdict.outcome
-            for verdict in figures.judge(name, tables[name])
-        }
+        verdicts = figures.judge(name, tables[name])
+        row |= {f"claim {verdict.claim}": verdict.outcome for verdict in verdicts}
     return row | {"cpu_seconds": round(time.process_time() - began, 3)}
 
 
@@ -134,17 +123,15 @@ def measured(
         runs[name] = {
             key: trained(figures.with_seeds(sweep, seeds)) for key, sweep in sweeps.items()
         }
-    weights = [
-        w for of_figure in runs.values() for one in of_figure.values() for w in one.weights.values()
-    ]
-    if not all(bool(w.isfinite().all()) for w in weights):
+    every = [one for of_figure in runs.values() for one in of_figure.values()]
+    if not all(bool(w.isfinite().all()) for one in every for w in one.weights.values()):
         return {}
     return {name: figures.measure(name, of_figure, scale) for name, of_figure in runs.items()}
 
 
 def planned(space: Space, scale: str, name: str, point: Point) -> dict[str, Sweep]:
-    """Return the sweeps of a figure with a point's constants; those that the space fixes have
-    the usual ones.
+    """Return the sweeps of a figure with a point's constants, and the usual ones where the space
+    fixes.
     """
     amounts = space.amounts.get(name, space.amounts.get("others", {}))
     usual, moved = (
@@ -155,8 +142,8 @@ def planned(space: Space, scale: str, name: str, point: Point) -> dict[str, Swee
 
 
 def trained(sweep: Sweep) -> Runs:
-    """Return the runs of a sweep; the last trainings are kept, because points that differ in
-    their tests share them.
+    """Return the runs of a sweep; the last trainings are kept, for points that differ in their
+    tests.
     """
     return replace(_trained(replace(sweep, test=None)), sweep=sweep)
 

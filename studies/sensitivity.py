@@ -19,9 +19,7 @@ claim on a fitted figure itself no value is ruled out, since the figure chose th
 
 
 def searches(space: Space, trials: pd.DataFrame) -> dict[str, Searched]:
-    """Claim -> its outcome with the values in use, and a search for each constant that changes
-    it.
-    """
+    """Claim -> its outcome with the values in use, and the constants that change it."""
     slices = trials[trials["stage"] == "slice"]
     (in_use,) = slices[slices["axis"] == ""].to_dict("records")
     seeds = len(in_use["seeds"].split())
@@ -34,14 +32,10 @@ def searches(space: Space, trials: pd.DataFrame) -> dict[str, Searched]:
         found[claim] = Searched(in_use[column], seeds, of_claim)
         is_fitted = claim in fitted
         for name, axis in space.axes.items():
-            rows = slices[slices["axis"].isin(["", name]) & slices[column].notna()].set_index(
-                f"constant {name}"
-            )
-            rows = (
-                rows.loc[[v for v in axis.choices if v in rows.index]]
-                if axis.choices
-                else rows.sort_index()
-            )
+            rows = slices[slices["axis"].isin(["", name]) & slices[column].notna()]
+            rows = rows.set_index(f"constant {name}")
+            choices = [choice for choice in axis.choices if choice in rows.index]
+            rows = rows.loc[choices] if axis.choices else rows.sort_index()
             if rows[column].nunique() > 1:
                 (chosen,) = rows.index[rows["axis"] == ""].tolist()
                 ruled_out = [] if is_fitted else rows.index[rows["joint"] > limit].tolist()
@@ -61,11 +55,8 @@ def as_json() -> str:
             for claim, one in searches(space, record(path)).items():
                 earlier = found[claim].moved if claim in found else []
                 found[claim] = one._replace(moved=earlier + one.moved)
-    lines = [
-        f"  {json.dumps(claim)}: {_as_json(one)}"
-        for claim, one in sorted(found.items())
-        if claim in ledger.all_claims()
-    ]
+    kept = [claim for claim in sorted(found) if claim in ledger.all_claims()]
+    lines = [f"  {json.dumps(claim)}: {_as_json(found[claim])}" for claim in kept]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

@@ -8,16 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna import distributions
 from pydantic import BaseModel
 
 from icl import registry
 from icl.core import plain_yaml
+from icl.core.files import read_text
 
 FOLDER = Path(__file__).with_name("spaces")
 Point = dict[str, Any]
@@ -27,10 +23,9 @@ Point = dict[str, Any]
 class Axis(BaseModel, frozen=True, extra="forbid"):
     """The range of one constant, from low to high or one of `choices`, and its reason.
 
-    Values have two digits, to be easy to state. An axis that is not `searched` only has a slice.
+    Values have two digits. An axis that is not `searched` only has a slice.
 
-    figures : the figures in which the constant varies, if others have their own values; empty for
-        all
+    figures : in which the constant varies, if others have their own values; empty for all
     """
 
     reason: str
@@ -43,13 +38,12 @@ class Axis(BaseModel, frozen=True, extra="forbid"):
     figures: tuple[str, ...] = ()
 
     @property
-    def distribution(self) -> BaseDistribution:
-        """The range for Optuna."""
+    def distribution(self) -> distributions.BaseDistribution:
         if self.choices:
-            return CategoricalDistribution(self.choices)
+            return distributions.CategoricalDistribution(self.choices)
         if self.whole:
-            return IntDistribution(int(self.low), int(self.high), log=self.log)
-        return FloatDistribution(self.low, self.high, log=self.log)
+            return distributions.IntDistribution(int(self.low), int(self.high), log=self.log)
+        return distributions.FloatDistribution(self.low, self.high, log=self.log)
 
     def rounded(self, value: Any) -> Any:
         """Return the nearest value of the axis."""
@@ -112,15 +106,12 @@ class Space(BaseModel, frozen=True, extra="forbid"):
 
     def moved_in(self, figure: str, point: Point) -> Point:
         """Return the constants of a point that vary in a figure."""
-        return {
-            name: value
-            for name, value in point.items()
-            if figure in (self.axes[name].figures or (figure,))
-        }
+        figures = {name: self.axes[name].figures for name in point}
+        return {name: point[name] for name in point if figure in (figures[name] or (figure,))}
 
     def _of_figures(self, constant: str, figures: tuple[str, ...]) -> Any:
-        """Return the constant's value in these figures' tests, and in trainings that do not vary
-        or fix it.
+        """Return a constant's value in the figures' tests, and in trainings that do not vary or fix
+        it.
         """
         sweeps = [sweep for name in figures for sweep in registry.figure(name).sweeps("smoke")]
         parts = [
@@ -135,18 +126,15 @@ class Space(BaseModel, frozen=True, extra="forbid"):
 
 @cache
 def spaces() -> dict[str, Space]:
-    """Model, or one of its trainings -> its space; the name is the system where the file names
-    none.
-    """
-    paths = sorted(FOLDER.glob("[!.]*.yaml"))
-    read = {
-        path.stem: plain_yaml.load(path.read_text(encoding="utf-8"), path.name) for path in paths
-    }
-    return {name: Space(**{"model": name, **data}) for name, data in read.items()}
+    """Model, or one of its trainings -> its space."""
+    found = {}
+    for path in sorted(FOLDER.glob("[!.]*.yaml")):
+        data = plain_yaml.load(read_text(path), path.name)
+        found[path.stem] = Space(**{"model": path.stem, **data})
+    return found
 
 
 def record(path: Path) -> pd.DataFrame:
     """Return the trials in a file, in order; `axis` is empty where it names none."""
-    return pd.read_csv(path, dtype={"axis": "str"}, keep_default_na=False, na_values=[""]).fillna(
-        {"axis": ""}
-    )
+    trials = pd.read_csv(path, dtype={"axis": "str"}, keep_default_na=False, na_values=[""])
+    return trials.fillna({"axis": ""})
