@@ -323,7 +323,6 @@ def of_figure(figure: str) -> Ledger:
     return _by_figure()[figure]
 
 
-@cache
 def _by_figure() -> dict[str, Ledger]:
     return {name: ledger for ledger in papers() for name in ledger.figures}
 
