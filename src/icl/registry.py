@@ -90,7 +90,6 @@ def figure(name: str) -> Figure:
 
 
 def module(name: str) -> str:
-    """Return the dotted name of a figure's module."""
     return _entry(name)[1].__name__
 
 
@@ -127,11 +126,9 @@ def models() -> dict[str, Model]:
 
 
 def model(name: str) -> Model:
-    """Return the model of this name."""
     require("model", name, _models())
     return _models()[name][0]
 
 
 def module_of_model(name: str) -> str:
-    """Return the dotted name of the module that defines a model."""
     return _models()[model(name).name][1]
