@@ -87,7 +87,8 @@ class Table:
 
     def curve(self, panel: str, series: str, observable: str) -> pd.DataFrame:
         """One curve in order of x; raises ValueError for none, or several values at one x."""
-        rows = _chosen(self.curves, panel, series, observable).sort_values("x")
+        labels = {"panel": panel, "series": series, "observable": observable}
+        rows = chosen(self.curves, **labels).sort_values("x")
         if rows.empty or rows["x"].duplicated().any():
             problem = "no curve" if rows.empty else "several values at one x"
             raise ValueError(f"{problem} of {observable!r} for panel {panel!r}, series {series!r}")
@@ -95,13 +96,11 @@ class Table:
 
     def points(self, panel: str, series: str, observable: str) -> pd.DataFrame:
         """Return the values of single runs behind a curve, or of a scatter."""
-        return _chosen(self.runs, panel, series, observable)
+        return chosen(self.runs, panel=panel, series=series, observable=observable)
 
     def matrix(self, panel: str, observable: str) -> np.ndarray:
         """Return a matrix with a row per series of a panel, in their order, and a column per x."""
-        cells = self.curves[
-            (self.curves["panel"] == panel) & (self.curves["observable"] == observable)
-        ]
+        cells = chosen(self.curves, panel=panel, observable=observable)
         return cells["value"].to_numpy().reshape(cells["series"].nunique(), -1)
 
     def fact(self, observable: str) -> dict[int | None, float]:
@@ -109,7 +108,7 @@ class Table:
 
         Raises ValueError if it has several values per run.
         """
-        rows = self.runs[(self.runs["panel"] == "") & (self.runs["observable"] == observable)]
+        rows = chosen(self.runs, panel="", observable=observable)
         if rows["seed"].duplicated().any():
             raise ValueError(
                 f"observable {observable!r} has several values per run; a claim needs one"
@@ -120,16 +119,15 @@ class Table:
     @property
     def drawn_seed(self) -> int | None:
         """The seed of the run that the figure draws; None if it draws summaries over all runs."""
-        seeds = self.curves.loc[self.curves["observable"] == DRAWN, "seed"]
+        seeds = chosen(self.curves, observable=DRAWN)["seed"]
         return int(seeds.iloc[0]) if len(seeds) else None
 
 
-def _chosen(frame: pd.DataFrame, panel: str, series: str, observable: str) -> pd.DataFrame:
-    return frame[
-        (frame["panel"] == panel)
-        & (frame["series"] == series)
-        & (frame["observable"] == observable)
-    ]
+def chosen(frame: pd.DataFrame, **labels: str) -> pd.DataFrame:
+    """Return the rows with these values of columns."""
+    for column, label in labels.items():
+        frame = frame[frame[column] == label]
+    return frame
 
 
 def rows(
@@ -209,10 +207,9 @@ def validate(table: Table) -> None:
                 raise TableError(f"{where}: column {column} has empty cells")
     if table.runs.empty:
         raise TableError(f"{table.figure}: table runs has no rows")
-    for frame, key in (
-        (table.runs[table.runs["panel"] == ""], ["observable", "seed"]),
-        (table.curves, ["panel", "series", "x", "observable"]),
-    ):
+    facts = chosen(table.runs, panel="")
+    place = ["panel", "series", "x", "observable"]
+    for frame, key in ((facts, ["observable", "seed"]), (table.curves, place)):
         if repeated := int(frame.duplicated(key).sum()):
             raise TableError(f"{table.figure}: {repeated} rows repeat {key}")
 

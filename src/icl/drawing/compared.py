@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.lazy import Axes, Picture
-from icl.core.table import Table
+from icl.core.table import Table, chosen
 from icl.drawing import own_style, plotting
 from icl.drawing.own_style import GREY
 from icl.drawing.plotting import Look, Style
@@ -159,9 +159,7 @@ def _runs(axes: Axes, one: Drawn, table: Table) -> None:
     Raises ValueError if several observables have curves and runs of this panel and series.
     """
     panel, series = one.name
-    rows, curves = (
-        f[(f["panel"] == panel) & (f["series"] == series)] for f in (table.runs, table.curves)
-    )
+    rows, curves = (chosen(each, panel=panel, series=series) for each in (table.runs, table.curves))
     if one.scatter is not None:
         others = rows[rows["seed"] != table.drawn_seed]
         axes.scatter(others["x"], others["value"], color=PALE, s=3, zorder=0.5, gid=RUNS)

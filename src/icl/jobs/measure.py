@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from icl.core import provenance, runs, table
 from icl.core.files import file_digest
 from icl.core.runs import Runs
-from icl.core.table import Table, TableError, validate
+from icl.core.table import Table, TableError, chosen, validate
 from icl.evidence.intervals import summarise
 from icl.evidence.significance import EXACT
 
@@ -53,7 +53,7 @@ def measured(
     """
     made = summarise(figure.name, scale, figure.measure(trained, size), medians)
     validate(made)
-    facts = made.runs[made.runs["panel"] == ""]
+    facts = chosen(made.runs, panel="")
     by_name = facts.groupby("observable", sort=False)["seed"]
     computed = {str(name): bool(seeds.isna().all()) for name, seeds in by_name}
     for observable in [*computed, *declared]:
