@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import solve_ivp
 from torch.testing import assert_close
 
-from icl.core.config import ConstantError
 from icl.core.runs import diverged
 from icl.core.sweep import Sweep
 from icl.core.training import train
@@ -242,30 +241,3 @@ def test_a_diverging_run_changes_no_other_and_only_samples_depend_on_the_seed(
     assert model.is_random([good, other]) and model.is_random([good]) == estimator.startswith(
         "sample"
     )
-
-
-@pytest.mark.parametrize(
-    ("constants", "message"),
-    [
-        ({"length": 2}, "constant length (T) = 2: must be at least 3"),
-        ({"start": (0.1,)}, "constant start (a_0, b_0) = (0.1,): must be two numbers, a_0 and b_0"),
-        ({"law": "cauchy"}, "one of gaussian, sparse, full-one"),
-        ({"gradient_estimator": "fast"}, f"one of {', '.join(model.ESTIMATORS)}"),
-        (
-            {"gradient_estimator": "population_six_scalars"},
-            "full-one for the estimator population_six_scalars",
-        ),
-        (
-            {"length": 5000},
-            "at most 2000 for the estimator population; `population_scalar` takes more",
-        ),
-        (
-            {"dimension": 9},
-            "constant dimension (d) = 9: must be at most 8 for the estimator population",
-        ),
-    ],
-)
-def test_bad_constants_are_named(constants: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConstantError) as caught:
-        Config(**constants)
-    assert message in str(caught.value)

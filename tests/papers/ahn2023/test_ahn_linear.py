@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from torch.testing import assert_close
 
-from icl.core.config import ConstantError
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
 from icl.core.training import train
@@ -68,6 +67,8 @@ def test_sparse_layers_are_preconditioned_steps(seed: int, layers: int) -> None:
     config = Config(parametrisation="sparse", layers=layers, seed=seed, **SMALL)
     params = model.init([config])
     z = drawn(oracles.draw_tokens, config, 20)["tokens"]
+    # With noise, so that no task fits all labels.
+    z[..., -1, :-1] += torch.from_numpy(np.random.default_rng(seed).standard_normal((20, 6)))
     steps = [-a.T.numpy() for a in params["Q"][0, :, :-1, :-1]]
     inputs = z[0, :, :-1].mT.numpy()
     labels = z[0, :, -1].numpy()
@@ -221,22 +222,6 @@ def test_the_distance_to_a_multiple_of_the_identity(scalar: float, turn: float) 
     """A rotation of the plane by the angle t has the distance |sin t|, at any scale."""
     matrix = scalar * torch.tensor([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
     assert distance_to_scalar(matrix) == pytest.approx(np.sin(turn), abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("constants", "message"),
-    [
-        (
-            {"spectrum": (1, 1, 0, 1, 1)},
-            "spectrum .* must be of positive eigenvalues, .* not positive definite",
-        ),
-        ({"spectrum": (1, 2)}, "must be 5 eigenvalues because dimension = 5; it has 2"),
-        ({"parametrisation": "full"}, "gradient_estimator = .*: must be sampled_prompts for full"),
-    ],
-)
-def test_bad_constants_are_refused_before_training(constants: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConstantError, match=message):
-        Config(**constants)
 
 
 def quartic(w: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose
 from scipy.optimize import least_squares, minimize
 from torch.testing import assert_close
 
-from icl.core.config import ConstantError
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
@@ -340,33 +339,3 @@ def test_a_diverged_training_has_the_loss_of_the_prediction_0() -> None:
     losses = {Setting("relu", "exp", 3, 6): np.array([-1.0, np.nan])}
     (counted,) = trainings.diverged_as_untrained(losses, [0, 1], 50).values()
     assert counted.tolist() == [-1.0, pytest.approx(trainings.fresh_loss(zero, 3, 50))]
-
-
-@pytest.mark.parametrize(
-    ("constants", "message"),
-    [
-        (
-            {"labels": "comb", "dimension": 3},
-            "constant dimension .d. = 3: must be at least 4 for labels = comb",
-        ),
-        ({"layers": 9}, "constant layers .L. = 9: must be .* at most 8"),
-        ({"deviations": (1, 1, 1)}, "constant deviations .D. = .*: must be 5 positive numbers"),
-        (
-            {"deviations": (1, 1, 0, 1, 1)},
-            "constant deviations .D. = .*: must be 5 positive numbers",
-        ),
-        (
-            {"parametrisation": "matrices"},
-            "constant optimiser = 'gauss_newton': must be gauss_newton for scalars",
-        ),
-        ({"covariates": True}, "constant covariates = True: must be false for scalars"),
-        (
-            {"kernel": "linear_exp"},
-            "constant kernel .h. = 'linear_exp': must be a kernel with one head",
-        ),
-        ({"resample": 10}, "constant resample = 10: must be 0 with gauss_newton"),
-    ],
-)
-def test_bad_constants_are_refused(constants: dict[str, object], message: str) -> None:
-    with pytest.raises(ConstantError, match=message):
-        Config(**constants)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from icl.core.streams import random_bits, stream
-from icl.papers.li2024 import decoder, one_layer, prompts
+from icl.papers.li2024 import one_layer, prompts
 from icl.papers.li2024.patterns import LABEL_LAWS, PATTERN_LAWS, combined, haar
 from icl.papers.li2024.prompts import Prompts, all_tasks, prompt_tokens, sample_prompts
 
@@ -189,27 +188,3 @@ def test_rotations_have_no_preferred_direction() -> None:
     rotations = np.stack([haar(rng, 3) for _ in range(count)])
     # Each entry has mean 0 and variance 1/3.
     assert np.abs(rotations.mean(axis=0)).max() < 5 * np.sqrt(1 / 3 / count)
-
-
-@pytest.mark.parametrize(
-    ("config", "values", "message"),
-    [
-        (one_layer.Config, {"task_shifts": 6}, "task_shifts.*below relevant_patterns"),
-        (
-            one_layer.Config,
-            {"batch": 32, "training_prompts": 16},
-            "training_prompts.*at least batch",
-        ),
-        (decoder.Config, {"heads": 3}, "heads.*a divisor of width"),
-        (decoder.Config, {"least_contexts": 21}, "least_contexts.*at most context_length"),
-        # No pair of unit norm has a larger sum than sqrt(2), and with two patterns no context could
-        # be irrelevant.
-        (one_layer.Evaluation, {"coefficient_sum": 1.4143}, r"coefficient_sum \(S_1\)"),
-        (one_layer.Config, {"relevant_patterns": 4}, r"relevant_patterns \(M_1\)"),
-    ],
-)
-def test_constants_that_contradict_each_other_are_refused(
-    config: type, values: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        config(**values)

@@ -129,35 +129,23 @@ def test_noisy_steps_have_the_configured_positions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "constants", "message"),
+    ("name", "constants", "named"),
     [
         ("figure17", {"context_length_test": 2}, "relevant_fraction_test"),
-        (
-            "figure17",
-            {"path_probability": 0.95},
-            r"path_probability \(tau\^f\) = 0.95: .* must lie in",
-        ),
-        (
-            "figure17",
-            {"relevant_fraction": 0.01},
-            r"relevant_fraction \(alpha\) = 0.01: must be at least 1 / l_tr",
-        ),
+        ("figure17", {"path_probability": 0.95}, "path_probability"),
+        ("figure17", {"relevant_fraction": 0.01}, "relevant_fraction"),
         ("figure18", {"primacy": 0.2}, "path_probability"),
         ("figure19", {"specific_patterns": 5}, "misled_starts"),
-        (
-            "figure19",
-            {"misled_path": 0.05},
-            "misled_starts = 6: must be such that Condition 1 fails",
-        ),
+        ("figure19", {"misled_path": 0.05}, "misled_starts"),
         ("cot_factors", {"end_primacy": 0.3}, "end_probability"),
-        ("cot_factors", {"end_probability": 0.7}, r"end_probability \(tau_o\^f\) = 0.7: .*rho = "),
+        ("cot_factors", {"end_probability": 0.7}, "end_probability"),
         ("cot_rates", {"path_probability": 0.9}, "path_probability"),
     ],
 )
 def test_invalid_constants_are_refused_before_training(
-    name: str, constants: dict[str, Any], message: str
+    name: str, constants: dict[str, Any], named: str
 ) -> None:
-    with pytest.raises(ConstantError, match=message):
+    with pytest.raises(ConstantError, match=f"constant {named} "):
         figures.sweeps(name, "laptop", {one_layer.NAME: constants})
 
 

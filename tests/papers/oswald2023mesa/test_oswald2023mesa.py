@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from torch.testing import assert_close
 
-from icl.core.config import ConstantError
 from icl.models import optimisers
 from icl.papers.oswald2023mesa import layers, oswald_mesa
 from icl.papers.oswald2023mesa import one_layer as model
@@ -225,8 +224,3 @@ def test_gradients_are_clipped_entry_by_entry() -> None:
     g = {"w": torch.tensor([[0.5, 3.0, -1e6]])}
     _, state = method.update(w, g, method.init(w), 0)
     assert_close(state["first/w"], torch.tensor([[0.05, 0.1, -0.1]]))
-
-
-def test_keys_must_hold_a_state() -> None:
-    with pytest.raises(ConstantError, match="key_size = 9: must be at least dimension = 10"):
-        Config(key_size=9)

@@ -4,7 +4,6 @@ against its literal form.
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 from scipy.optimize import approx_fprime
 
-from icl.core.config import ConstantError
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
@@ -299,22 +297,3 @@ def test_prompts_given_by_gram_matrices_have_the_same_errors(noise: float) -> No
     errors = [statistics(rng, 1000, 7, spectrum, noise).error(step) for _ in range(60)]
     wanted = theory.gaussian_error(step, np.diag(spectrum), 7, noise)
     assert abs(np.mean(errors) - wanted) < 4.5 * np.std(errors) / np.sqrt(60)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (
-            {"eigenvalues": (1, 1, 1, 1, 0)},
-            "eigenvalues .Lambda. = .*: must be above 0: .* positive definite",
-        ),
-        ({"eigenvalues": (1, 1)}, "5 numbers, one per dimension, or none"),
-        (
-            {"gradient_estimator": PROMPTS, "growth": 0.1},
-            "growth = 0.1: must be 0 for the gradient estimator",
-        ),
-    ],
-)
-def test_bad_constants_are_refused_before_training(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConstantError, match=message):
-        Config(**values)
