@@ -1,6 +1,4 @@
-"""Layers of linear attention over all columns of Z, and on the statistics of
-`icl.models.attention.gram`.
-"""
+"""A layer of linear attention over all columns of Z."""
 
 from torch import Tensor
 
@@ -13,19 +11,3 @@ def linear_layer(tokens: Tensor, value: Tensor, key_query: Tensor) -> Tensor:
     examples = tokens[..., :-1]
     scores = examples.mT @ key_query @ tokens
     return tokens + value @ examples @ scores / examples.shape[-1]
-
-
-def linear_gram_layer(
-    gram: Tensor, query: Tensor, value: Tensor, key_query: Tensor
-) -> tuple[Tensor, Tensor]:
-    """`linear_layer` on G and z_query: every column is multiplied by T = I + V G Q, so G becomes
-    T G T'.
-    """
-    update = value @ gram @ key_query
-    left = gram + update @ gram
-    return left + left @ update.mT, query + update @ query
-
-
-def linear_gram_query(gram: Tensor, query: Tensor, value: Tensor, key_query: Tensor) -> Tensor:
-    """Return the query's column after the last layer, which needs no further Gram matrix."""
-    return query + value @ (gram @ (key_query @ query))

@@ -56,17 +56,3 @@ def functional_gradient_descent(kernel: Kernel, rates: Sequence[float]) -> Estim
         return answer
 
     return estimate
-
-
-def gaussian_process(kernel: Kernel, jitter: float = 0.0) -> Estimator:
-    """k(x, X) (K + jitter I)^-1 y: Bayes-optimal for labels y ~ N(0, K)."""
-
-    def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
-        within = kernel(inputs, inputs)
-        towards = kernel(inputs, query[..., None, :])[..., 0]
-        matrix = within + jitter * np.eye(inputs.shape[-2])
-        return np.einsum(
-            "...n,...n->...", towards, np.linalg.solve(matrix, labels[..., None])[..., 0]
-        )
-
-    return estimate
