@@ -1,7 +1,7 @@
 """Violations of Ahn et al.'s claims; the sound runs have weights of least loss, with some noise."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -11,23 +11,20 @@ import torch
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.evidence import ledger
 from icl.models.linear_attention_theory import preconditioner
 from icl.papers.ahn2023 import ahn_minimiser, loss_figures, weight_figures
 from icl.papers.ahn2023 import linear_attention as model
 from icl.papers.ahn2023 import structured_stacks as stacks
-from icl.pipeline import figures
-from tests.planted import UNTRAINED, Patch, Planted, each, with_weights
+from tests.papers.violations import at_laptop, changed, table
+from tests.planted import Patch, Planted, Trained, each, with_weights
 
 SEEDS = 6
 
 
 @cache
-def sound(figure: str) -> Mapping[str, Runs]:
+def sound(figure: str) -> Trained:
     """Runs with two snapshots: untrained weights, and weights of least loss."""
-    return {
-        name: constructed(sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()
-    }
+    return at_laptop(figure, constructed)
 
 
 def constructed(sweep: Sweep) -> Runs:
@@ -80,10 +77,6 @@ def exchanged(steps: Callable[..., Any]) -> Callable[..., Any]:
     return lambda kind, *args: steps({"GD": "PGD", "PGD": "GD"}[kind], *args)
 
 
-def reversed_layers(runs: Runs) -> Runs:
-    return with_weights(runs, **{name: w.flip(2) for name, w in runs.weights.items()})
-
-
 def inputs_in_labels(runs: Runs) -> Runs:
     value = runs.weights["V"].clone()
     value[..., -1, :-1] = 0.5
@@ -109,7 +102,7 @@ WORSE_LEAST_LOSS = Planted(
         best_sparse=lambda n, g: stacks.Structured(*(1.1 * x for x in stacks.best_sparse(n, g))),
     ),
 )
-# By the first words of the observable; untrained weights contradict all other bounds.
+# Untrained weights contradict all other bounds.
 OTHERS = {
     "lowest loss around": LARGE_STEP,
     "trained loss over": LARGE_STEP,
@@ -119,20 +112,14 @@ OTHERS = {
     "least lead of preconditioned GD": Planted(
         "exchanged descents", patches=((loss_figures, "steps", exchanged),)
     ),
-    "least step size over": Planted("the layers in reverse order", each(reversed_layers)),
+    "least step size over": Planted(
+        "the layers in reverse order", each(changed(lambda w: w.flip(2)))
+    ),
     "a_": LARGE_SCALARS,
     "b_": LARGE_SCALARS,
     "share not below": WORSE_LEAST_LOSS,
 }
-PLANTED: Mapping[str, Mapping[str, Planted]] = {
-    claim.id: {
-        bound.observable: next(
-            (p for words, p in OTHERS.items() if bound.observable.startswith(words)), UNTRAINED
-        )
-        for bound in claim.bounds
-    }
-    for claim in ledger.of_paper("ahn2023").claims
-}
+PLANTED = table("ahn2023", OTHERS)
 UNTRAINED_HOLD = {
     "AH2": "no weights, trained or not, have a lower loss than equation 2",
     "AH18": "no trained weights enter",

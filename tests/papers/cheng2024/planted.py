@@ -16,7 +16,7 @@ from icl.papers.cheng2024 import transformers
 from icl.papers.cheng2024.kernel_attention import Config
 from icl.papers.cheng2024.loss_figures import MATCHED, ORDERS
 from icl.papers.cheng2024.trainings import KERNELS
-from icl.pipeline import figures
+from tests.papers.violations import at_laptop
 from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
 
 SEEDS, PROMPTS = 6, 200
@@ -25,9 +25,7 @@ EYE = torch.eye(5, dtype=torch.float64)
 
 @cache
 def sound(figure: str) -> Trained:
-    return {
-        name: constructed(sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()
-    }
+    return at_laptop(figure, constructed)
 
 
 def constructed(sweep: Sweep, by: float = 0, **where: object) -> Runs:

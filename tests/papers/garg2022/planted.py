@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from icl.core.runs import Runs
-from icl.evidence import ledger
 from icl.papers.garg2022 import decoder, evaluation, garg_errors, gpt2
+from tests.papers.violations import table
 from tests.planted import Patch, Planted, Trained
 
 SEEDS, PROMPTS = 6, 300
@@ -135,8 +135,5 @@ OTHERS = {
     "error at scale 1/2 of x less that at 1": NARROW,
     "error at scale 3 of x less that of w": EXCHANGED,
 }
-PLANTED = {
-    claim.id: {bound.observable: OTHERS.get(bound.observable, ZERO) for bound in claim.bounds}
-    for claim in ledger.of_paper("garg2022").claims
-}
+PLANTED = table("garg2022", OTHERS, ZERO)
 UNTRAINED_HOLD: dict[str, str] = {}

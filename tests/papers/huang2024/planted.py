@@ -14,13 +14,13 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.papers.huang2024 import softmax_attention as model
-from icl.pipeline import figures
+from tests.papers.violations import at_laptop
 from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
 
 
 def sound(figure: str) -> Trained:
     """The figure's trainings, with fewer fresh prompts."""
-    return {name: trained(sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()}
+    return at_laptop(figure, trained)
 
 
 @cache

@@ -16,7 +16,8 @@ from icl.core.training import train
 from icl.papers.li2025 import attention_figures, cot_rates, error_figures, one_layer, prompts
 from icl.papers.li2025.transition_matrices import condition_1, with_exact_steps
 from icl.pipeline import figures
-from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
+from tests.papers.violations import changed
+from tests.planted import UNTRAINED, Planted, Trained, each
 
 SEEDS = 6
 QUERIES = 60
@@ -109,13 +110,6 @@ def slower(what: str, law: Law) -> Planted:
     return steps_by(what, lambda *constants: theorem_4(*constants) * law(*constants))
 
 
-def weights(what: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Planted:
-    return Planted(
-        what,
-        each(lambda runs: with_weights(runs, **{n: change(w) for n, w in runs.weights.items()})),
-    )
-
-
 def patched(what: str, target: Any, name: str, change: Callable[..., Any]) -> Planted:
     """`change` gets the patched function and its arguments."""
     return Planted(
@@ -168,7 +162,7 @@ MORE = patched(
     "least_length",
     lambda least, *of: 240 - least(*of),
 )
-NEGATED = weights("all weights are negated", torch.neg)
+NEGATED = Planted("all weights are negated", each(changed(torch.neg)))
 EVERYWHERE = patched(
     "the trained weights also act off the span",
     error_figures,
@@ -176,10 +170,12 @@ EVERYWHERE = patched(
     lambda off_span, runs: runs,
 )
 NO_ERRORS = prompts_from("the examples make no errors", np.stack([np.eye(2)] * 3))
-FROM_THE_START = weights("the weights are final from the start", lambda w: w[:, -1:].expand_as(w))
-STOPPED = weights(
+FROM_THE_START = Planted(
+    "the weights are final from the start", each(changed(lambda w: w[:, -1:].expand_as(w)))
+)
+STOPPED = Planted(
     "the training stops early",
-    lambda w: torch.cat([w[:, :1], w[:, 1:2].expand_as(w[:, 1:])], dim=1),
+    each(changed(lambda w: torch.cat([w[:, :1], w[:, 1:2].expand_as(w[:, 1:])], dim=1))),
 )
 
 PLANTED: Mapping[str, Mapping[str, Planted]] = {

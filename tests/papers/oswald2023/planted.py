@@ -5,6 +5,7 @@ Two of six seeds have a plateau at the saddle before they learn the best step of
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.papers.oswald2023 import closed_forms
 from icl.papers.oswald2023.linear_attention import MATRICES, Config
-from icl.pipeline import figures
+from tests.papers.violations import at_laptop
 from tests.planted import Planted, Trained, each, with_weights
 
 SEEDS = 6
@@ -26,10 +27,8 @@ WAITING = (1, 4)
 WAIT = (2, 9)
 
 
-def sound(figure: str) -> dict[str, Runs]:
-    return {
-        name: made(figure, sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()
-    }
+def sound(figure: str) -> Trained:
+    return at_laptop(figure, partial(made, figure))
 
 
 def made(figure: str, sweep: Sweep) -> Runs:

@@ -7,6 +7,7 @@ neighbouring states.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -15,8 +16,8 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.papers.oswald2023mesa.one_layer import Config
 from icl.papers.oswald2023mesa.oswald_mesa import REV_ALG, gradient_descent
-from icl.pipeline import figures
-from tests.planted import UNTRAINED, Planted, each, with_weights
+from tests.papers.violations import at_laptop
+from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
 
 SEQUENCES = {"oswald_mesa_loss": 96, "oswald_mesa_length": 512}
 # With equal runs the sign test decides, which needs six.
@@ -45,10 +46,8 @@ def mesa_layer() -> dict[str, torch.Tensor]:
     }
 
 
-def sound(figure: str) -> dict[str, Runs]:
-    return {
-        name: made(figure, sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()
-    }
+def sound(figure: str) -> Trained:
+    return at_laptop(figure, partial(made, figure))
 
 
 def made(figure: str, sweep: Sweep) -> Runs:

@@ -10,7 +10,8 @@ import torch
 from icl.core.runs import Runs
 from icl.core.training import train
 from icl.pipeline import figures
-from tests.papers.zheng2024.planted import changed, table, trained
+from tests.papers.violations import changed, table
+from tests.papers.zheng2024.planted import trained
 from tests.planted import Planted, Trained
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.papers.zheng2024.planted import changed, table
+from tests.papers.violations import changed, table
 from tests.papers.zheng2024.planted import sound as sound
 from tests.planted import Planted, Trained
 

@@ -12,9 +12,8 @@ import torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.evidence import ledger
-from icl.pipeline import figures
 from icl.tasks.linear_regression import rotation
+from tests.papers.violations import at_laptop, table
 from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
 
 
@@ -22,7 +21,7 @@ def sound(figure: str) -> Trained:
     """The figure's trainings from their start, with fewer prompts for Theorem 4.2 and a shorter
     one on prompts.
     """
-    return {name: trained(sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()}
+    return at_laptop(figure, trained)
 
 
 @cache
@@ -65,8 +64,5 @@ OTHERS = {
     "relative error at M = 1e4, other covariance": EXCHANGED,
     "distance of c U to Theorem 4.5, on prompts": UNTRAINED,
 }
-PLANTED = {
-    claim.id: {bound.observable: OTHERS.get(bound.observable, LARGER) for bound in claim.bounds}
-    for claim in ledger.of_paper("zhang2024").claims
-}
+PLANTED = table("zhang2024", OTHERS, LARGER)
 UNTRAINED_HOLD = {"ZT6": "untrained layers are multiples of I, for which the statement holds"}

@@ -1,6 +1,6 @@
 """Planted violations of Zheng et al.'s claims."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
@@ -9,10 +9,10 @@ import torch
 
 from icl.core.runs import Runs
 from icl.core.training import train
-from icl.evidence import ledger
 from icl.models.autoregressive import config as layer
 from icl.pipeline import figures
-from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
+from tests.papers.violations import changed, table
+from tests.planted import Planted, Trained, each, with_weights
 
 Drawn = Callable[..., tuple[np.ndarray, np.ndarray]]
 
@@ -32,21 +32,6 @@ def trained(figure: str, name: str) -> Runs:
 
 def sound(figure: str) -> Trained:
     return {name: trained(figure, name) for name in figures.sweeps(figure, "laptop", {})}
-
-
-def changed(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Runs], Runs]:
-    """The same change of all weights."""
-    return lambda runs: with_weights(runs, **{name: change(w) for name, w in runs.weights.items()})
-
-
-def table(paper: str, others: Mapping[str, Planted]) -> dict[str, dict[str, Planted]]:
-    """For every bound of the paper's claims untrained weights, or the violation in `others`."""
-    return {
-        claim.id: {
-            bound.observable: others.get(bound.observable, UNTRAINED) for bound in claim.bounds
-        }
-        for claim in ledger.of_paper(paper).claims
-    }
 
 
 def of_one_phase(drawn: Drawn) -> Drawn:
