@@ -1,6 +1,4 @@
-"""Literal forms of the attention and the losses of Ahn et al. 2023 that only tests and
-benchmarks use.
-"""
+"""Literal attention and losses of Ahn et al. 2023, for tests and benchmarks only."""
 
 import itertools
 
@@ -81,5 +79,4 @@ def attention_errors(params: Params, batch: Params, config: Config) -> torch.Ten
 
 
 def attention_loss(params: Params, batch: Params, config: Config) -> torch.Tensor:
-    """Return the mean squared error of the literal attention, (runs,)."""
     return attention_errors(params, batch, config).mean(dim=-1)

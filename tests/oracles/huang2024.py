@@ -1,10 +1,4 @@
-"""Oracles for Huang et al. 2024: the softmax layer in its literal form, and its gradient from
-counts.
-
-`token_loss_and_gradient` forms all prompts E and uses autograd. `count_loss_and_gradient` needs
-only the counts of the prompts, averages over queries and tasks, and works for any probabilities p.
-`enumerated` sums over all prompts.
-"""
+"""Huang et al. 2024: the softmax layer in its literal form, and its gradient from counts."""
 
 import itertools
 import math

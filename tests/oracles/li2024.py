@@ -68,7 +68,6 @@ def asymmetric_weights(configs: Sequence[one_layer.Config]) -> dict[str, Tensor]
 
 
 def weights_of(params: Mapping[str, Tensor], run: int) -> dict[str, Tensor]:
-    """Return the weights of one run, without run axis."""
     return {name: w[run] for name, w in params.items()}
 
 

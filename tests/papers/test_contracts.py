@@ -46,7 +46,6 @@ every_scale = pytest.mark.parametrize("scale", SCALES)
 
 @cache
 def trained(name: str) -> Runs:
-    """Return the training of the smoke scale with this name."""
     return train(Plan("smoke").sweep(name))
 
 
@@ -60,7 +59,6 @@ def runs_of(name: str) -> dict[str, Runs]:
 
 @cache
 def measured(name: str) -> Table:
-    """Return the figure's table at the smoke scale."""
     return figures.measure(name, runs_of(name), "smoke")
 
 
@@ -190,7 +188,6 @@ def test_the_test_of_an_identity_exists(identity: ledger.Identity) -> None:
 
 @pytest.fixture
 def same_global_style() -> Iterator[None]:
-    """Yield the test must not change matplotlib's global state."""
     import matplotlib
 
     before = dict(matplotlib.rcParams)

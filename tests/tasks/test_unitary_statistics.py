@@ -1,6 +1,4 @@
-"""The exact means over unitary sequences against integration over all phases, the literal layer,
-and closed forms.
-"""
+"""Exact means over unitary sequences, against integration and the literal layer."""
 
 from itertools import product
 
@@ -42,7 +40,6 @@ def test_population_is_the_mean_over_all_phases_and_starts(law: str, length: int
 def test_loss_and_gradient_are_those_of_the_literal_layer(
     d: int, length: int, chunk: int, seed: int
 ) -> None:
-    """On any sequences, for any chunks; in single precision up to its rounding."""
     rng = np.random.default_rng(seed)
     x = tasks.sequences(tasks.eigenvalues(rng, 7, d), rng.standard_normal((7, d)), length)
     a, b = leaves = torch.from_numpy(rng.standard_normal((2, d, d))).requires_grad_()

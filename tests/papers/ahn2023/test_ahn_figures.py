@@ -99,7 +99,6 @@ def test_one_layer_has_a_worse_minimum_in_three_dimensions() -> None:
     eye = torch.eye(3, dtype=torch.float64)[None]
 
     def loss(entries: torch.Tensor) -> torch.Tensor:
-        """Return the loss as a function of V's last row and Q's first three columns."""
         value = entries[:4].reshape(1, 1, 1, 4)
         key_query = entries[4:].reshape(1, 1, 4, 3)
         params = {

@@ -1,7 +1,6 @@
-"""Deep linear attention: layers are preconditioned steps, all forms of the loss agree, one layer
-learns equation 2.
-"""
+"""Deep linear attention: lemma 1, equal forms of the loss, one layer learns equation 2."""
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,7 +14,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch.testing import assert_close
 
 from icl.core.streams import stream
-from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.models import estimators
 from icl.models import linear_attention_theory as theory
@@ -25,14 +23,11 @@ from icl.papers.ahn2023.evaluation import distance_to_scalar
 from icl.papers.ahn2023.lbfgs import lbfgs
 from icl.papers.ahn2023.linear_attention import SAMPLED, SKEWED, Config
 from tests.oracles import ahn2023 as oracles
+from tests.oracles.training import sweep_of, tensors, value_and_gradient
 
-SMALL: dict[str, Any] = {
-    "dimension": 3,
-    "context_length": 6,
-    "spectrum": (1, 0.5, 2),
-    "prompts": 7,
-    "init_std": 0.3,
-}
+SMALL: dict[str, Any] = dict(
+    dimension=3, context_length=6, spectrum=(1, 0.5, 2), prompts=7, init_std=0.3
+)
 # Sums of some hundred products of order one, in float64.
 CLOSE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-11}
 
@@ -45,19 +40,8 @@ any_stack = given(
 
 
 def drawn(draw: Callable[..., dict[str, np.ndarray]], config: Config, count: int) -> Params:
-    """Return a batch of one run."""
     batch = draw(config, stream("test", config.seed, "batch"), count)
-    return {name: torch.from_numpy(array)[None] for name, array in batch.items()}
-
-
-def value_and_gradient(
-    loss: Callable[[Params], torch.Tensor], params: Params
-) -> tuple[torch.Tensor, Params]:
-    leaves = {name: w.clone().requires_grad_() for name, w in params.items()}
-    value = loss(leaves)
-    return value.detach(), dict(
-        zip(leaves, torch.autograd.grad(value.sum(), list(leaves.values())), strict=True)
-    )
+    return {name: array[None] for name, array in tensors(batch).items()}
 
 
 @settings(max_examples=15)
@@ -112,9 +96,8 @@ def test_a_preconditioner_beats_the_best_step_size() -> None:
     """AH6: the least loss of any step, and of a step eta I, whose loss is a parabola in eta."""
     sigma = model.covariance(Config(spectrum=SKEWED))
     eye = np.eye(5)
-    assert theory.one_step_loss(theory.preconditioner(sigma, 20), sigma, eye, 20) == pytest.approx(
-        0.6818, abs=1e-4
-    )
+    best = theory.one_step_loss(theory.preconditioner(sigma, 20), sigma, eye, 20)
+    assert best == pytest.approx(0.6818, abs=1e-4)
     losses = theory.one_step_loss(np.linspace(0.5, 1.2, 7001)[:, None, None] * eye, sigma, eye, 20)
     assert losses.min() == pytest.approx(0.7536, abs=1e-4)
 
@@ -128,11 +111,9 @@ def test_the_gram_form_is_dense_attention(seed: int, layers: int, kind: str) -> 
     )
     params = model.init([config])
     batch = drawn(oracles.draw_tokens, config, 30)
-    literal = value_and_gradient(
-        partial(oracles.attention_loss, batch=batch, config=config), params
-    )
+    literal = value_and_gradient(lambda w: oracles.attention_loss(w, batch, config), params)
     statistics = oracles.gram_and_query_of(batch)
-    ours = value_and_gradient(partial(model.loss, batch=statistics, configs=[config]), params)
+    ours = value_and_gradient(lambda w: model.loss(w, statistics, [config]), params)
     assert_close(ours, literal, **CLOSE)
 
 
@@ -151,9 +132,9 @@ def test_the_averaged_loss_is_the_expectation_over_task_and_query(
     batch = drawn(model.draw_whitened, config, 1)
     prompts, mass = oracles.quadrature_over_task_and_query(config, batch["gram"][0, ..., 0].numpy())
     literal = value_and_gradient(
-        lambda weights: oracles.attention_errors(weights, prompts, config) @ mass, params
+        lambda w: oracles.attention_errors(w, prompts, config) @ mass, params
     )
-    ours = value_and_gradient(partial(model.loss, batch=batch, configs=[config]), params)
+    ours = value_and_gradient(lambda w: model.loss(w, batch, [config]), params)
     assert_close(ours, literal, **CLOSE)
 
 
@@ -163,14 +144,7 @@ def test_wishart_prompts_have_the_distribution_of_literal_ones(task: str) -> Non
     config = Config(gradient_estimator=SAMPLED, task_covariance=task, **SMALL)
     literal = oracles.gram_and_query_of(drawn(oracles.draw_tokens, config, 20000))
     direct = drawn(model.draw_gram_and_query, config, 20000)
-    for name, power in [
-        ("gram", 1),
-        ("gram", 2),
-        ("query", 1),
-        ("query", 2),
-        ("target", 1),
-        ("target", 2),
-    ]:
+    for name, power in itertools.product(("gram", "query", "target"), (1, 2)):
         a, b = (batch[name].numpy() ** power for batch in (literal, direct))
         spread = np.sqrt((a.var(axis=-1) + b.var(axis=-1)) / 20000)
         # Five standard errors over some 20 numbers.
@@ -179,16 +153,10 @@ def test_wishart_prompts_have_the_distribution_of_literal_ones(task: str) -> Non
 
 def test_one_layer_ends_at_equation_2() -> None:
     """AH3 to AH5 at a small scale: full V and Q, skewed inputs, tasks w ~ N(0, I)."""
-    problem = {
-        "parametrisation": "full",
-        "layers": 1,
-        "task_covariance": "identity",
-        "spectrum": (1, 1, 0.5, 0.5, 1),
-    }
-    config = Config(
-        prompts=100, learning_rate=0.05, halving=100, init_std=0.02, beta2=0.999, **problem
-    )
-    weights = train(Sweep("test", model.MODEL, (config,), (0, 400), model.Evaluation())).last()
+    problem = dict(layers=1, task_covariance="identity", spectrum=(1, 1, 0.5, 0.5, 1), prompts=100)
+    method = dict(learning_rate=0.05, halving=100, init_std=0.02, beta2=0.999)
+    config = Config(parametrisation="full", **problem, **method)
+    weights = train(sweep_of(model, [config], (0, 400))).last()
     value, key_query = (weights[name][0, 0].numpy() for name in ("V", "Q"))
     learnt = -value[-1, -1] * key_query[:5, :5]
     best = theory.preconditioner(model.covariance(config), 20)
@@ -199,9 +167,8 @@ def test_one_layer_ends_at_equation_2() -> None:
 
 
 def test_prompts_stay_until_they_are_resampled() -> None:
-    first, same, other = (
-        model.sample([Config(**SMALL, resample=3)], step)["gram"] for step in (0, 2, 3)
-    )
+    config = Config(**SMALL, resample=3)
+    first, same, other = (model.sample([config], step)["gram"] for step in (0, 2, 3))
     assert_array_equal(first, same)
     assert not np.array_equal(first, other)
 

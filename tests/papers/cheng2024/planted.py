@@ -1,6 +1,4 @@
-"""Planted violations of the claims on Cheng et al. 2024, on constructed weights that satisfy
-every claim.
-"""
+"""Violations of the claims on Cheng et al. 2024; sound weights are constructed."""
 
 import dataclasses
 from functools import cache
@@ -117,7 +115,6 @@ ONE_HEAD = moved("one exp head is nearly as good as two", -0.48, labels="comb", 
 
 
 def falling_less(runs: Trained) -> Trained:
-    """On exponential labels trained losses fall 0.4 times as much as those of the oracle."""
     return {
         name: constructed(each.sweep, 0.24, kernel="exp", labels="half_exp", layers=5)
         if "oracle" not in name

@@ -1,6 +1,4 @@
-"""Layers of kernel attention are functional gradient steps; reduced forms, optimisers and bad
-constants.
-"""
+"""Layers of kernel attention are functional gradient steps; reduced forms and optimisers."""
 
 import dataclasses
 import itertools
@@ -46,7 +44,6 @@ def tensors(prompts: tasks.Prompts) -> tuple[torch.Tensor, torch.Tensor]:
 def published(
     weights: dict[str, torch.Tensor], run: int, prompts: tasks.Prompts, kernel: str
 ) -> torch.Tensor:
-    """Return the predictions of one run by the literal model."""
     of_run = {name: w[run] for name, w in transformers.complete(weights).items()}
     return oracles.published_transformer(of_run, *tensors(prompts), kernel)
 
@@ -59,7 +56,6 @@ def step_kernel(key: torch.Tensor, query: torch.Tensor, name: str) -> Kernel:
 
 
 def descent(kernel: Kernel, rates: list[float], prompts: tasks.Prompts) -> np.ndarray:
-    """Return the answers of functional gradient descent."""
     x = prompts.inputs
     y = prompts.labels
     return functional_gradient_descent(kernel, rates)(x[:, :-1], y[:, :-1], x[:, -1])
@@ -283,7 +279,6 @@ def moves(rule: Optimiser, weights: dict[str, torch.Tensor], steps: int) -> dict
 
 
 def test_normalised_steps_equal_the_published_clipped_ones() -> None:
-    """In every layer directions have a cosine above 0.999 and lengths agree within 10 %."""
     config = Config(**MATRICES)
     clipped = oracles.clipped([config.learning_rate], halving(0), config.momentum)
     one, other = (

@@ -62,7 +62,6 @@ def last_label(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> n
 
 
 def predicting(model: Model) -> tuple[Patch, ...]:
-    """The model's predictions instead of the transformer's."""
 
     def queries(
         weights: Any, inputs: np.ndarray, labels: np.ndarray, asked: np.ndarray, heads: int

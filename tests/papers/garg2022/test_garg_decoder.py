@@ -1,6 +1,4 @@
-"""Garg et al.'s decoder: the published model, causality, queries and prefixes, prompts in
-chunks.
-"""
+"""Garg et al.'s decoder: the published model, causality, prefixes and chunks."""
 
 import numpy as np
 import pytest
@@ -28,7 +26,6 @@ def weights(count: int = 2, dtype: torch.dtype = torch.float64) -> Params:
 
 
 def prompts(seed: int = 1, points: int = 7) -> tuple[np.ndarray, np.ndarray]:
-    """Return the same three prompts for all runs."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(1, 3, points, 4)), rng.normal(size=(1, 3, points))
 

@@ -1,6 +1,4 @@
-"""Figures of Garg et al.: the layer's closed form, distribution shifts, the function along a
-line, axes.
-"""
+"""Figures of Garg et al.: closed forms, distribution shifts, the function along a line."""
 
 import dataclasses
 from functools import cache

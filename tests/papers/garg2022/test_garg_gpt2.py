@@ -1,6 +1,4 @@
-"""Training of Garg et al.'s GPT-2: loss, published initialisation and curriculum, seeds and
-resuming.
-"""
+"""Training of Garg et al.'s GPT-2: loss, initialisation, curriculum, resuming."""
 
 import math
 import random

@@ -1,6 +1,4 @@
-"""A violation for every bound of Huang et al.'s claims; the sound runs are the trainings of the
-laptop scale.
-"""
+"""Violations of Huang et al.'s claims; the sound runs are the trainings of the laptop scale."""
 
 import dataclasses
 from collections.abc import Callable
@@ -19,7 +17,6 @@ from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
 
 
 def sound(figure: str) -> Trained:
-    """The figure's trainings, with fewer fresh prompts."""
     return at_laptop(figure, trained)
 
 
@@ -62,7 +59,6 @@ def warped(earlier: Callable[[np.ndarray, int], np.ndarray], columns: slice = sl
 
 
 def exchanged(runs: Trained) -> Trained:
-    """The weights of the dominant feature and of a rare one change places."""
     weights = runs["huang_empirical"].weights["Q"]
     order = [1, 0, *range(2, weights.shape[-1])]
     return dict(runs) | {

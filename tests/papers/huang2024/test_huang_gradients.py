@@ -1,6 +1,4 @@
-"""The gradient of the softmax layer, against enumeration of all prompts and against literal
-tokens of fixed prompts.
-"""
+"""The gradient of the softmax layer, against enumeration and against literal tokens."""
 
 import numpy as np
 import pytest
@@ -67,7 +65,6 @@ def test_the_error_bounds_the_gap_and_is_bounded_by_missing_features(seed: int) 
 def test_the_population_gradient_is_the_sum_over_all_prompts(
     features: int, length: int, dominant: float
 ) -> None:
-    """Errors by query, the loss and every entry of the gradient."""
     law = PromptLaw(features, dominant, length)
     p = prompts.imbalanced(features, dominant)
     q = weights_of(7, (1, 2, 3))

@@ -1,6 +1,4 @@
-"""Training of the softmax layer: invariants, closed-form times, learning rates, phases and
-invalid constants.
-"""
+"""Training of the softmax layer: invariants, closed-form times, learning rates, phases."""
 
 from dataclasses import replace
 
@@ -68,7 +66,6 @@ def test_the_limit_of_many_features_and_long_prompts_has_closed_form_times(
 
 
 def test_a_growing_learning_rate_follows_the_same_flow() -> None:
-    """Times at which an error is reached are within one per cent of those at a constant rate."""
     steady = Config(features=8)
     growing = Config(features=8, learning_rate=0.5, growth=1 / 150)
     paths = [

@@ -25,7 +25,6 @@ Change = Callable[[Runs], Runs]
 
 
 def sound(figure: str) -> Trained:
-    """The figure's runs at the laptop scale, with fewer seeds and prompts."""
     runs = {}
     for name, sweep in figures.sweeps(figure, "laptop", {}).items():
         trained = _trained(replace(_fewer(sweep), test=type(sweep.test)()))
@@ -69,7 +68,6 @@ def rescaled(runs: Runs, scale: torch.Tensor) -> Runs:
 
 
 def rescaled_by(scale_of: Callable[[torch.Tensor], torch.Tensor]) -> Change:
-    """The same with a scale that depends on the norms of the rows, (runs, m)."""
     return lambda runs: rescaled(runs, scale_of(runs.last()["W_O"].norm(dim=-1)))
 
 
@@ -129,7 +127,6 @@ def forgotten(runs: Runs) -> Runs:
 
 
 def at_once(runs: Runs) -> Runs:
-    """Every snapshot but the first has the trained weights."""
     names = runs.weights
     later = {n: torch.cat([w[:, :1], w[:, -1:].expand_as(w[:, 1:])], 1) for n, w in names.items()}
     return with_weights(runs, **later)

@@ -1,6 +1,4 @@
-"""The decoder: its loss against literal prompts of every length, its prompts, and its errors
-over context lengths.
-"""
+"""The decoder of Li et al. 2024: its loss, its prompts, and its errors over context lengths."""
 
 from typing import Any
 

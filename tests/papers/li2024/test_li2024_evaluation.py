@@ -1,6 +1,4 @@
-"""Measurements on the one-layer model: test prompts, attention, projections, embeddings, errors
-and pruning.
-"""
+"""Measurements on the one-layer model: test prompts, attention, embeddings, pruning."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -33,7 +33,6 @@ def batch_of(configs: Sequence[one_layer.Config], step: int = 3) -> Params:
 def prompts_of(
     config: one_layer.Config, batch: Params, run: int, turn: np.ndarray | None = None
 ) -> torch.Tensor:
-    """Return the tokens of one run's batch."""
     return oracle.one_layer_prompts(
         config, {name: a[run].numpy() for name, a in batch.items()}, turn
     )

@@ -43,7 +43,6 @@ def batch_of(configs: Sequence[stack.Config]) -> Params:
 def literal_loss(
     params: Params, batch: Params, configs: Sequence[stack.Config], run: int
 ) -> torch.Tensor:
-    """Return the loss of one run of the literal model on dense tokens in trained coordinates."""
     factors = {name: a[run] for name, a in one_layer.sample(configs, 2).items()}
     prompts = oracle.one_layer_prompts(configs[run], factors)
     logits = oracle.stack_logit(oracle.weights_of(params, run), prompts, configs[run].attended)

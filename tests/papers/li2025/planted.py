@@ -1,6 +1,4 @@
-"""Violations planted against Li et al. 2025: in a short training, in attention and losses made
-by hand, in prompts.
-"""
+"""Violations of Li et al. 2025: in a short training, in weights and losses made by hand."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -27,14 +25,12 @@ Law = Callable[..., float]
 
 
 def small(sweep: Sweep, **changes: Any) -> Sweep:
-    """Six seeds, tested on few queries."""
     configs = tuple(replace(config, **changes) for config in sweep.configs if config.seed < SEEDS)
     return replace(sweep, configs=configs, test=replace(sweep.test, queries=QUERIES))
 
 
 @cache
 def shared() -> Runs:
-    """The shared training, short and with small batches."""
     (sweep,) = figures.sweeps("figure20", "laptop", {}).values()
     return train(replace(small(sweep, batch=BATCH), snapshots=SNAPSHOTS))
 
@@ -84,7 +80,6 @@ def made_by_hand(sweep: Sweep) -> Runs:
 
 
 def sound(figure: str) -> Trained:
-    """Runs that satisfy the figure's claims."""
     make = {"li_cot": on_shared, "li_cot_three_layer": made_by_hand}
     sweeps = figures.sweeps(figure, "laptop", {})
     return {name: make.get(name, by_law)(sweep) for name, sweep in sweeps.items()}
@@ -94,7 +89,6 @@ def sound(figure: str) -> Trained:
 
 
 def steps_by(what: str, law: Law) -> Planted:
-    """Training steps that follow another law."""
     return Planted(
         what,
         lambda runs: {n: r if n == "li_cot" else by_law(r.sweep, law) for n, r in runs.items()},

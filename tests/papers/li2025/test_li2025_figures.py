@@ -1,6 +1,4 @@
-"""Rates and fits of the theorems, the curves and the drawn run, and constants that are refused
-before training.
-"""
+"""Rates and fits of the theorems, the curves, the drawn run, and refused constants."""
 
 from dataclasses import replace
 from functools import cache

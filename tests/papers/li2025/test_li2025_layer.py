@@ -1,6 +1,4 @@
-"""The trained layer: eq. 11 term by term, and reduced losses, answers and attention against
-their literal forms.
-"""
+"""The trained layer: eq. 11 term by term, and reduced forms against literal ones."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -46,7 +44,6 @@ def sweep(configs: Sequence[one_layer.Config], *snapshots: int) -> Sweep:
 
 
 def runs(params: Params, configs: Sequence[one_layer.Config]) -> Runs:
-    """Return runs with these weights at their only snapshot."""
     return Runs(
         sweep(configs),
         {name: w[:, None] for name, w in params.items()},
@@ -64,7 +61,6 @@ def away_from_the_start(configs: Sequence[one_layer.Config]) -> Params:
 
 
 def alone(params: Params, run: int) -> Params:
-    """Return the weights of one run, with its axis."""
     return {name: w[[run]] for name, w in params.items()}
 
 

@@ -69,7 +69,6 @@ def course(sweep: Sweep, config: Config) -> np.ndarray:
 
 
 def times(factor: float) -> Callable[[Trained], Trained]:
-    """The step size times a factor."""
     return each(lambda runs: with_weights(runs, W_P=factor * runs.weights["W_P"]))
 
 
@@ -86,7 +85,6 @@ def turned(angle: float) -> Callable[[Trained], Trained]:
 
 
 def half_learnt(runs: Trained) -> Trained:
-    """All seeds on fresh prompts have a plateau where half of the directions are learnt."""
     sampled = runs[SAMPLED]
     w = sampled.weights["W_Q"].clone()
     w[:, slice(*WAIT)] = torch.diag((torch.arange(w.shape[-1]) < w.shape[-1] // 2).to(w))

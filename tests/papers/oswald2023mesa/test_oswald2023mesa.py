@@ -1,6 +1,4 @@
-"""The mesa layer, gradient descent and least squares on linear dynamics, and the gradient of the
-training.
-"""
+"""The mesa layer, gradient descent and least squares on linear dynamics, and the training."""
 
 from typing import Any
 
@@ -28,7 +26,6 @@ each_layer = pytest.mark.parametrize("layer", ["linear", "mesa"])
 def drawn(
     *leading: int, positions: int = 30, keys: int = 5, values: int = 3, seed: int = 0
 ) -> list[torch.Tensor]:
-    """Random keys, queries, values and ridges."""
     rng = torch.Generator().manual_seed(seed)
     arrays = [
         torch.randn(*leading, positions, size, generator=rng, dtype=F64)

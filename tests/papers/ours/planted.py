@@ -44,7 +44,6 @@ def made(figure: str, name: str) -> Runs:
 
 
 def where(part: str, change: Callable[[Runs], Runs]) -> Callable[[Trained], Trained]:
-    """The change of the sweeps with this part of the name."""
     return lambda runs: {
         name: change(of_sweep) if part in name else of_sweep for name, of_sweep in runs.items()
     }

@@ -1,6 +1,4 @@
-"""Violations of Zhang et al.'s claims; the sound runs are the trainings of the laptop scale with
-eight seeds.
-"""
+"""Violations of Zhang et al.'s claims; the sound runs are trainings with eight seeds."""
 
 import dataclasses
 from collections.abc import Callable
@@ -35,7 +33,6 @@ def trained(sweep: Sweep) -> Runs:
 
 
 def with_u(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Trained], Trained]:
-    """Another U of every flow."""
     return each(
         lambda runs: (
             with_weights(runs, U=change(runs.weights["U"])) if "U" in runs.weights else runs

@@ -1,6 +1,4 @@
-"""One linear self-attention layer: the theorems of Zhang et al., and the layer on prompts
-against its literal form.
-"""
+"""The theorems of Zhang et al., and the layer on prompts against its literal form."""
 
 from dataclasses import replace
 from functools import cache
@@ -220,7 +218,6 @@ def test_scaled_inputs_multiply_the_prediction_by_c_cubed(factor: float) -> None
 
 
 def predictions(weights: dict[str, np.ndarray], drawn: tasks.Prompts) -> np.ndarray:
-    """Return the layer's predictions on prompts of one run."""
     value, key_query = (torch.from_numpy(weights[name])[None] for name in ("W_PV", "W_KQ"))
     batch = {name: torch.from_numpy(getattr(drawn, name))[None] for name in ("inputs", "labels")}
     return model.prediction(value, key_query, batch)[0].numpy()

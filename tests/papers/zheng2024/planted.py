@@ -45,7 +45,6 @@ def of_one_phase(drawn: Drawn) -> Drawn:
 
 
 def signs_instead_of(law: str) -> Planted:
-    """A first token that the layer recovers."""
     what = f"a first token of signs instead of the {law} one"
     return Planted(what, lambda runs: {**runs, f"zheng_ratio_{law}": runs["zheng_ratio_signs"]})
 

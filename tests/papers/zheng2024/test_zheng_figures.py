@@ -1,6 +1,4 @@
-"""Quantities in the figures of Zheng et al. and Sander et al., compared with the literal layer
-and closed forms.
-"""
+"""Figures of Zheng et al. and Sander et al., against the literal layer and closed forms."""
 
 import numpy as np
 import pytest
