@@ -11,7 +11,6 @@ from scipy.optimize import least_squares, minimize
 from torch.testing import assert_close
 
 from icl.core.runs import Runs
-from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.models.optimisers import Optimiser, adam, halving
 from icl.papers.cheng2024 import (
@@ -27,6 +26,7 @@ from icl.papers.cheng2024.kernel_attention import Config
 from icl.papers.cheng2024.trainings import KERNELS, Setting
 from tests.oracles import cheng2024 as oracles
 from tests.oracles.estimators import Kernel, functional_gradient_descent
+from tests.oracles.training import sweep_of, value_and_gradient
 
 MATRICES = {"parametrisation": "matrices", "optimiser": "normalised", "init_std": 0.3}
 # Rounding of predictions of size one.
@@ -34,7 +34,7 @@ CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 
 
 def trained(config: Config, steps: int = 3) -> Runs:
-    return train(Sweep("test", model.MODEL, (config,), tuple(range(steps + 1)), model.Evaluation()))
+    return train(sweep_of(model, [config], range(steps + 1)))
 
 
 def tensors(prompts: tasks.Prompts) -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,8 +56,7 @@ def step_kernel(key: torch.Tensor, query: torch.Tensor, name: str) -> Kernel:
 
 
 def descent(kernel: Kernel, rates: list[float], prompts: tasks.Prompts) -> np.ndarray:
-    x = prompts.inputs
-    y = prompts.labels
+    x, y, *_ = prompts
     return functional_gradient_descent(kernel, rates)(x[:, :-1], y[:, :-1], x[:, -1])
 
 
@@ -77,9 +76,8 @@ def test_the_stack_is_functional_gradient_descent(kernel: str) -> None:
 @pytest.mark.parametrize(("law", "length"), cheng_functional_gd.CONVERGING.items())
 def test_descent_contracts_to_the_bayes_optimum(law: str, length: int) -> None:
     """C2: each step multiplies the distance from f* = k' K^-1 y by at most 1 - r lambda_min / n."""
-    distances, bounds = cheng_functional_gd.descent_errors(
-        Config(labels=law, context_length=length)
-    )
+    config = Config(labels=law, context_length=length)
+    distances, bounds = cheng_functional_gd.descent_errors(config)
     # Distances below this, relative to the first, are rounding.
     known = distances[1:] > 1e-9 * distances[0]
     assert known.mean() > 0.5 and np.all(bounds < 1)
@@ -91,35 +89,15 @@ def test_two_heads_are_a_step_in_the_sum_of_their_kernels() -> None:
     config = Config(
         kernel="linear_exp", labels="comb", layers=3, context_length=7, covariates=True, **MATRICES
     )
-    weights = {
-        name: w[:, :1].expand(-1, 3, *w.shape[2:]) for name, w in model.init([config]).items()
-    }
+    start = model.init([config])
+    weights = {name: w[:, :1].expand(-1, 3, *w.shape[2:]) for name, w in start.items()}
     weights["covariate"] = 0 * weights["covariate"]
     key, query, rate = (weights[name][0, 0] for name in ("key", "query", "rate"))
     one, two = (step_kernel(key[h], query[h], name) for h, name in enumerate(("linear", "exp")))
     prompts = model.prompts_of(config, "test", 0, 20)
-    wanted = descent(
-        lambda u, v: rate[0].item() * one(u, v) + rate[1].item() * two(u, v), [1.0] * 3, prompts
-    )
+    r_1, r_2 = rate.tolist()
+    wanted = descent(lambda u, v: r_1 * one(u, v) + r_2 * two(u, v), [1.0] * 3, prompts)
     assert_allclose(model.predictions(weights, config, prompts), wanted, **CLOSE)
-
-
-def test_one_step_of_the_linear_kernel_in_closed_form() -> None:
-    """The loss of one step is quadratic in r, least at r = d / (1 + (d - 1)/n), where it is (d -
-    1) / (n + d - 1).
-    """
-    n, d = 8, 5
-    best = d / (1 + (d - 1) / n)
-    prompts = model.prompts_of(Config(labels="linear", context_length=n), "test", 0, 20_000)
-    inputs, labels = tensors(prompts)
-    rates = [torch.full((len(labels), 1), best * factor).double() for factor in (0.9, 1, 1.1)]
-    answers = [
-        gauss_newton.predictions(torch.ones_like(r), r, inputs, labels, "linear") for r in rates
-    ]
-    losses = [torch.mean((f - labels[:, -1]) ** 2).item() for f in answers]
-    # The standard error is 1.5 %; all rates are compared on the same prompts.
-    assert losses[1] == pytest.approx((d - 1) / (n + d - 1), rel=0.06)
-    assert losses[0] > losses[1] < losses[2]
 
 
 BLOCKS = ("key", "query", "covariate")
@@ -132,19 +110,17 @@ START = np.array([[0.9, 1.2], [1.1, 0.8], [0.2, 0.0], [0.7, 1.1]])
 def slopes(
     scalars: np.ndarray, prompts: tasks.Prompts, kernel: str
 ) -> tuple[float, dict[str, np.ndarray]]:
-    """Return the loss at B_l = b_l I, C_l = c_l I, A_l = a_l I and its gradient by every full
-    matrix.
-    """
+    """Return the loss at multiples of the identity and its gradient by every full matrix."""
     *blocks, rate = torch.from_numpy(scalars.reshape(4, 1, LAYERS))
     weights = {
         name: b[..., None, None] * torch.eye(D) for name, b in zip(BLOCKS, blocks, strict=True)
     }
-    weights = {name: w.clone().requires_grad_() for name, w in (weights | {"rate": rate}).items()}
     inputs, labels = tensors(prompts)
-    loss = transformers.losses(weights, inputs.permute(2, 1, 0)[None], labels.mT[None], kernel)[0]
-    # The last layer does not use its block A.
-    gradients = torch.autograd.grad(loss, list(weights.values()), materialize_grads=True)
-    return loss.item(), {name: g[0].numpy() for name, g in zip(weights, gradients, strict=True)}
+    batch = inputs.permute(2, 1, 0)[None], labels.mT[None]
+    loss, gradients = value_and_gradient(
+        lambda w: transformers.losses(w, *batch, kernel)[0], weights | {"rate": rate}
+    )
+    return loss.item(), {name: g[0].numpy() for name, g in gradients.items()}
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -166,13 +142,11 @@ def test_the_least_structured_loss_is_a_stationary_point(kernel: str) -> None:
 
     def by_scalars(scalars: np.ndarray) -> tuple[float, np.ndarray]:
         loss, by_matrix = slopes(scalars, closed, kernel)
-        return loss, np.array(
-            [*(np.trace(by_matrix[n], axis1=1, axis2=2) for n in BLOCKS), by_matrix["rate"]]
-        ).ravel()
+        traces = [np.trace(by_matrix[name], axis1=1, axis2=2) for name in BLOCKS]
+        return loss, np.array([*traces, by_matrix["rate"]]).ravel()
 
-    best = minimize(
-        by_scalars, START.ravel(), jac=True, method="BFGS", options={"gtol": 1e-8, "maxiter": 2000}
-    ).x
+    options = {"gtol": 1e-8, "maxiter": 2000}
+    best = minimize(by_scalars, START.ravel(), jac=True, method="BFGS", options=options).x
     norms = []
     for scalars in (START, best):
         by_matrix = slopes(scalars, closed, kernel)[1]
@@ -193,18 +167,16 @@ def test_predictions_and_gradients_are_those_of_the_published_transformer(
     config = Config(kernel=kernel, layers=layers, context_length=5, covariates=True, **MATRICES)
     prompts = model.prompts_of(config, "test", 0, 6)
     runs = model.init([config, dataclasses.replace(config, seed=1)])
-    weights = {name: w[:, :layers].requires_grad_() for name, w in runs.items()}
+    weights = {name: w[:, :layers] for name, w in runs.items()}
     inputs, labels = (torch.from_numpy(part.T).expand(2, *part.T.shape) for part in prompts[:2])
-    reduced = transformers.predictions(weights, inputs, labels, kernel)
-    literal = torch.stack([published(weights, run, prompts, kernel) for run in (0, 1)])
-    one, other = (
-        (
-            answers,
-            torch.autograd.grad((answers**2).sum(), list(weights.values()), materialize_grads=True),
-        )
-        for answers in (reduced, literal)
+    # exp weights the gradients of the answers differently and keeps their signs.
+    reduced = value_and_gradient(
+        lambda w: transformers.predictions(w, inputs, labels, kernel).exp(), weights
     )
-    assert_close(one, other, **CLOSE)
+    literal = value_and_gradient(
+        lambda w: torch.stack([published(w, run, prompts, kernel) for run in (0, 1)]).exp(), weights
+    )
+    assert_close(reduced, literal, **CLOSE)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -240,10 +212,8 @@ def test_a_multiple_of_the_identity_is_its_own_nearest_step() -> None:
     eye = torch.eye(5, dtype=torch.float64)[None, None]
     near = cheng_functional_gd.nearest_step({"key": 2 * eye, "query": 3 * eye}, Config(layers=1))
     assert_close(near["key"].mT @ near["query"], 6 * eye)
-    assert [cheng_functional_gd.anisotropy(m) for m in (6 * np.eye(5), np.diag([1.0, -1.0]))] == [
-        0,
-        1,
-    ]
+    matrices = 6 * np.eye(5), np.diag([1.0, -1.0])
+    assert [cheng_functional_gd.anisotropy(matrix) for matrix in matrices] == [0, 1]
 
 
 def test_gauss_newton_reaches_the_minimum_that_scipy_finds() -> None:
@@ -270,10 +240,7 @@ def moves(rule: Optimiser, weights: dict[str, torch.Tensor], steps: int) -> dict
     now = dict(weights)
     rng = np.random.default_rng(0)
     for step in range(steps):
-        drawn = {
-            name: torch.from_numpy(rng.standard_normal(w.shape) + 0.3)
-            for name, w in weights.items()
-        }
+        drawn = {n: torch.from_numpy(rng.standard_normal(w.shape) + 0.3) for n, w in now.items()}
         now, state = rule.update(now, normalised_steps.directions(drawn), state, step)
     return {name: now[name] - w for name, w in weights.items()}
 
@@ -281,22 +248,16 @@ def moves(rule: Optimiser, weights: dict[str, torch.Tensor], steps: int) -> dict
 def test_normalised_steps_equal_the_published_clipped_ones() -> None:
     config = Config(**MATRICES)
     clipped = oracles.clipped([config.learning_rate], halving(0), config.momentum)
-    one, other = (
-        moves(rule, model.init([config]), 60) for rule in (clipped, model.optimiser([config]))
-    )
+    rules = clipped, model.optimiser([config])
+    both = [moves(rule, model.init([config]), 60) for rule in rules]
     for layer in range(model.DEEPEST):
-        u, v = (
-            torch.cat([w[0, layer].reshape(-1) for w in changes.values()])
-            for changes in (one, other)
-        )
+        u, v = (torch.cat([w[0, layer].reshape(-1) for w in one.values()]) for one in both)
         assert torch.dot(u, v) / u.norm() / v.norm() > 0.999
         assert 0.9 < u.norm() / v.norm() <= 1.0001
 
 
 def test_adam_on_directions_is_adam_with_longer_steps_of_the_rate() -> None:
-    config = Config(
-        kernel="softmax", context_length=6, parametrisation="matrices", optimiser="directions"
-    )
+    config = Config(kernel="softmax", context_length=6, **MATRICES | {"optimiser": "directions"})
     rules = model.optimiser([config]), adam([config.learning_rate], beta1=0.9, beta2=0.99)
     one, other = (moves(rule, model.init([config]), 5) for rule in rules)
     assert_close(one, other | {"rate": 3 * 6 * other["rate"]})
@@ -313,9 +274,8 @@ def test_rates_halve_and_layers_without_a_gradient_stay(optimiser: str) -> None:
         after, _ = rule.update(weights, gradients, rule.init(weights), 6)
         changes.append((after["key"] - weights["key"])[0, 0])
     assert_close(changes[1], changes[0] / 4)
-    still, _ = rule.update(
-        weights, {n: torch.zeros_like(w) for n, w in weights.items()}, rule.init(weights), 0
-    )
+    flat = {name: torch.zeros_like(w) for name, w in weights.items()}
+    still, _ = rule.update(weights, flat, rule.init(weights), 0)
     assert all(torch.equal(still[name], w) for name, w in weights.items())
 
 
