@@ -14,6 +14,7 @@ from torch.testing import assert_close
 from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.core.training import loss_and_gradient, train
+from icl.models.optimisers import Params
 from icl.papers.oswald2023 import closed_forms, evaluation, oswald_one_step, oswald_trained_layer
 from icl.papers.oswald2023 import linear_attention as model
 from icl.papers.oswald2023.evaluation import Layer, construction, predictions, sensitivity
@@ -22,25 +23,21 @@ from icl.pipeline import figures
 from icl.tasks import linear_regression as tasks
 from tests.oracles import oswald2023 as oracle
 from tests.oracles.estimators import gradient_descent
+from tests.oracles.training import batch_of, sweep_of, value_and_gradient
 from tests.papers.oswald2023 import planted
 
 SMALL = Config(dimension=3, context_length=7)
-CONFIGS = st.builds(
-    Config,
-    dimension=st.integers(1, 6),
-    context_length=st.integers(1, 6),
-    seed=st.integers(0, 2**20),
-)
+SIZES = st.integers(1, 6)
+CONFIGS = st.builds(Config, dimension=SIZES, context_length=SIZES, seed=st.integers(0, 2**20))
 
 
 def drawn_prompts(config: Config, count: int = 50) -> tasks.Prompts:
     generator = np.random.default_rng(config.seed)
-    return tasks.uniform(
-        generator, (count,), config.context_length, config.dimension, config.half_width
-    )
+    sizes = config.context_length, config.dimension
+    return tasks.uniform(generator, (count,), *sizes, config.half_width)
 
 
-def random_weights(config: Config, size: float = 0.5) -> dict[str, torch.Tensor]:
+def random_weights(config: Config, size: float = 0.5) -> Params:
     generator = np.random.default_rng(config.seed)
     shape = (config.dimension + 1,) * 2
     return {name: torch.from_numpy(size * generator.standard_normal(shape)) for name in MATRICES}
@@ -76,9 +73,8 @@ def test_one_layer_is_one_step_from_any_weights(config: Config, step_size: float
     prompts = drawn_prompts(config, 3)
     gd = construction(config, step_size)
     w_0 = np.random.default_rng(config.seed).standard_normal(config.dimension)
-    x = prompts.inputs[:, :-1]
+    x, query = prompts.inputs[:, :-1], prompts.inputs[:, -1]
     y = prompts.labels[:, :-1]
-    query = prompts.inputs[:, -1]
     w = w_0 + step_size / config.context_length * np.einsum("mn,mnd->md", y - x @ w_0, x)
     eye = np.eye(config.dimension + 1)
     value = np.outer(gd.value[-1] * np.append(-w_0, 1.0), eye[-1])
@@ -157,9 +153,7 @@ def test_predictions_ignore_order_and_rotations_and_are_cubic_in_the_inputs(
     of_tokens = np.eye(d + 1)
     of_tokens[:d, :d] = rotation
     turned = Layer(of_tokens @ layer.key_query @ of_tokens.T, of_tokens @ layer.value)
-    rotated = prompts._replace(
-        inputs=prompts.inputs @ rotation.T, weights=prompts.weights @ rotation.T
-    )
+    rotated = prompts._replace(inputs=prompts.inputs @ rotation.T)
     before = predicted_by(layer, prompts)
     larger = predicted_by(layer, tasks.scaled_inputs(prompts, scale))
     for after in (predicted_by(layer, shuffled), predicted_by(turned, rotated), larger / scale**3):
@@ -167,9 +161,8 @@ def test_predictions_ignore_order_and_rotations_and_are_cubic_in_the_inputs(
     # The mean with gradient descent does not depend on the free scale between keys and values.
     gd = construction(config, 4.0)
     rescaled = Layer(layer.key_query * scale, layer.value / scale)
-    for a, b in zip(
-        evaluation.interpolated(layer, gd), evaluation.interpolated(rescaled, gd), strict=True
-    ):
+    means = (evaluation.interpolated(one, gd) for one in (layer, rescaled))
+    for a, b in zip(*means, strict=True):
         assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
@@ -217,9 +210,8 @@ def test_numbers_of_the_published_setting() -> None:
     assert closed_forms.zero_loss(config) == pytest.approx(5 / 12)
     assert closed_forms.saddle_loss(config) == pytest.approx(0.3956, abs=5e-5)
     for size, loss in {5: 0.10204, 10: 0.20623, 20: 0.41457, 35: 0.72708, 50: 1.03958}.items():
-        assert closed_forms.best_loss(Config(dimension=size, context_length=size)) == pytest.approx(
-            loss, abs=6e-6
-        )
+        square = Config(dimension=size, context_length=size)
+        assert closed_forms.best_loss(square) == pytest.approx(loss, abs=6e-6)
     assert closed_forms.best_loss(replace(config, half_width=1.0)) == pytest.approx(0.825, abs=5e-4)
 
 
@@ -227,22 +219,12 @@ def test_numbers_of_the_published_setting() -> None:
 
 
 def small_training(estimator: str = "population", steps: int = 1, **constants: list[Any]) -> Sweep:
-    axes = {
-        "gradient_estimator": [estimator],
-        "dimension": [3],
-        "context_length": [4],
-        "batch": [16],
-    }
-    return Sweep(
-        "test", model.MODEL, grid(Config, **{**axes, **constants}), (0, steps), model.Evaluation()
-    )
+    axes = dict(gradient_estimator=[estimator], dimension=[3], context_length=[4], batch=[16])
+    return sweep_of(model, grid(Config, **axes | constants), (0, steps))
 
 
-def drawn(config: Config, step: int = 0) -> dict[str, torch.Tensor]:
-    return {
-        name: torch.from_numpy(values).double()
-        for name, values in model.sample([config], step).items()
-    }
+def drawn(config: Config) -> Params:
+    return {name: values.double() for name, values in batch_of(model, [config]).items()}
 
 
 @pytest.mark.parametrize(
@@ -252,17 +234,15 @@ def drawn(config: Config, step: int = 0) -> dict[str, torch.Tensor]:
 def test_the_loss_on_fresh_prompts_is_that_of_the_literal_layer(
     config: Config, size: float
 ) -> None:
-    leaves = {name: w[None].requires_grad_() for name, w in random_weights(config, size).items()}
+    weights = {name: w[None] for name, w in random_weights(config, size).items()}
     batch = drawn(config)
-    ours = model.loss(leaves, batch, [config])[0]
-    theirs = oracle.loss(
-        *({name: values[0] for name, values in each.items()} for each in (leaves, batch))
+    of_run = {name: values[0] for name, values in batch.items()}
+    ours = value_and_gradient(lambda w: model.loss(w, batch, [config])[0], weights)
+    theirs = value_and_gradient(
+        lambda w: oracle.loss({name: part[0] for name, part in w.items()}, of_run), weights
     )
-    assert_close(ours, theirs, rtol=1e-10, atol=0)
-    for g, literal in zip(
-        *(torch.autograd.grad(loss, list(leaves.values())) for loss in (ours, theirs)), strict=True
-    ):
-        assert_close(g, literal, rtol=0, atol=1e-10 * max(1, theirs.item()))
+    assert_close(ours[0], theirs[0], rtol=1e-10, atol=0)
+    assert_close(ours[1], theirs[1], rtol=0, atol=1e-10 * max(1, theirs[0].item()))
 
 
 def test_training_is_the_gradient_clipped_over_all_weights_in_adam() -> None:
@@ -279,9 +259,8 @@ def test_training_is_the_gradient_clipped_over_all_weights_in_adam() -> None:
 
 @pytest.mark.parametrize("estimator", ["fresh_prompts", "population"])
 def test_a_diverging_neighbour_changes_nothing(estimator: str) -> None:
-    alone, beside = (
-        train(small_training(estimator, 4, learning_rate=r)).last() for r in ([1e-3], [1e-3, 1e30])
-    )
+    rates = [1e-3], [1e-3, 1e30]
+    alone, beside = (train(small_training(estimator, 4, learning_rate=r)).last() for r in rates)
     for name, w in alone.items():
         assert_close(beside[name][0], w[0])
 
@@ -291,9 +270,8 @@ def test_inputs_are_uniform_and_tasks_normal() -> None:
     x, w = (values[0].numpy() for values in drawn(config).values())
     assert x.shape == (11, 10, 20_000) and 1.9999 < abs(x).max() < 2
     # Five standard errors of 2.2 million and 0.2 million numbers.
-    assert x.mean() == pytest.approx(0, abs=0.004) and (x**2).mean() == pytest.approx(
-        4 / 3, abs=0.004
-    )
+    assert x.mean() == pytest.approx(0, abs=0.004)
+    assert (x**2).mean() == pytest.approx(4 / 3, abs=0.004)
     assert (x**4).mean() == pytest.approx(16 / 5, abs=0.016)
     assert w.mean() == pytest.approx(0, abs=0.012) and w.var() == pytest.approx(1, abs=0.016)
     # Neighbours share a random word but must be uncorrelated.
@@ -302,9 +280,8 @@ def test_inputs_are_uniform_and_tasks_normal() -> None:
 
 
 def test_starts_are_equal_for_both_losses_and_cut_normal() -> None:
-    first, second = (
-        model.init(small_training(kind).configs)["W_K"] for kind in ("fresh_prompts", "population")
-    )
+    kinds = "fresh_prompts", "population"
+    first, second = (model.init(small_training(kind).configs)["W_K"] for kind in kinds)
     assert_close(first.double(), second, rtol=1e-6, atol=0)
     many = model.init([Config(gradient_estimator="population", dimension=100)])["W_Q"]
     assert float(many.std()) == pytest.approx((0.002 / 101) ** 0.5, rel=0.03)
@@ -353,6 +330,5 @@ def test_without_any_plateau_nothing_is_decided(snapshot: int, claim: str) -> No
     kept = {name: w[:, snapshot, None].expand_as(w) for name, w in sampled.weights.items()}
     never = {**runs, "oswald_sampled_10": planted.with_weights(sampled, **kept)}
     verdicts = figures.judge("oswald_one_step", figures.measure("oswald_one_step", never, "laptop"))
-    assert [v.outcome in ("inconclusive", "not tested") for v in verdicts if v.claim == claim] == [
-        True
-    ]
+    (outcome,) = (verdict.outcome for verdict in verdicts if verdict.claim == claim)
+    assert outcome in ("inconclusive", "not tested")
