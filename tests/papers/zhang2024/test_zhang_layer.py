@@ -14,7 +14,6 @@ from scipy.optimize import approx_fprime
 
 from icl.core.runs import Runs
 from icl.core.streams import stream
-from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.models import estimators
 from icl.models import linear_attention_theory as theory
@@ -25,6 +24,7 @@ from icl.papers.zhang2024.population_flow import Blocks, limit, moments, populat
 from icl.papers.zhang2024.zhang_task_shift import rectified_moments
 from icl.tasks import linear_regression as tasks
 from tests.oracles import zhang2024 as oracle
+from tests.oracles.training import batch_of, sweep_of, tensors
 
 SKEWED = Config(eigenvalues=SPECTRUM, context_length=10, initial_scale=0.3)
 RANDOM = Config(eigenvalues=(1.0, 2.0), dimension=2, context_length=3, covariance="exponential")
@@ -36,13 +36,12 @@ every_case = pytest.mark.parametrize("config", CASES)
 def flowed(config: Config) -> Runs:
     """Return a training in logarithmic time."""
     slow = replace(config, learning_rate=0.01, growth=0.15)
-    return train(Sweep("test", model.MODEL, (slow,), tuple(range(101)), model.Evaluation()))
+    return train(sweep_of(model, [slow], range(101)))
 
 
 def distance(trained: Blocks, wanted: Blocks) -> float:
-    return float(
-        max(np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in zip(trained, wanted, strict=True))
-    )
+    pairs = zip(trained, wanted, strict=True)
+    return max(float(np.linalg.norm(a - b) / np.linalg.norm(b)) for a, b in pairs)
 
 
 def unpacked(numbers: np.ndarray, d: int) -> Blocks:
@@ -62,12 +61,10 @@ def test_the_flow_conserves_c_squared_minus_the_norm_of_u_squared(config: Config
     assert abs(c**2 - np.sum(u**2, axis=(-2, -1))).max() < 1e-7
 
 
-@given(
-    st.lists(st.floats(0.05, 4.0), min_size=1, max_size=4),
-    st.integers(1, 1000),
-    st.booleans(),
-    st.integers(0, 2**32),
-)
+SPECTRA = st.lists(st.floats(0.05, 4.0), min_size=1, max_size=4)
+
+
+@given(SPECTRA, st.integers(1, 1000), st.booleans(), st.integers(0, 2**32))
 def test_no_weights_have_a_lower_loss_than_equation_4_1(
     spectrum: list[float], length: int, exponential: bool, seed: int
 ) -> None:
@@ -77,7 +74,7 @@ def test_no_weights_have_a_lower_loss_than_equation_4_1(
     law = moments(np.array(spectrum), length, exponential)
     rng = np.random.default_rng(seed)
     end = limit(law)
-    other = Blocks(rng.standard_normal((len(spectrum), len(spectrum))), rng.standard_normal())
+    other = Blocks(rng.standard_normal(end.u.shape), rng.standard_normal())
     least = population_loss(end, law)
     assert population_loss(other, law) >= least * (1 - 1e-12)
     assert population_loss(Blocks(3 * end.u, end.c / 3), law) == pytest.approx(least, rel=1e-9)
@@ -111,9 +108,8 @@ def test_sigma_at_its_limit() -> None:
     for config in (RANDOM, replace(RANDOM, start="gaussian")):
         scale = config.initial_scale / np.sqrt(model.scale_over_limit(config))
         at = Blocks(scale * model.theta(config), np.array(scale))
-        assert population_loss(at, config.law()) == pytest.approx(
-            config.spectrum().sum() / 2, rel=1e-12
-        )
+        of_zero = config.spectrum().sum() / 2
+        assert population_loss(at, config.law()) == pytest.approx(of_zero, rel=1e-12)
 
 
 def test_the_moments_are_averages_over_covariances() -> None:
@@ -148,7 +144,7 @@ def test_a_training_step_is_the_flow_over_its_interval() -> None:
         replace(config, dimension=5, initial_scale=0.4, learning_rate=2.0, seed=seed)
         for seed, config in enumerate((SKEWED, CASES[2], SKEWED, CASES[0]))
     )
-    trained = train(Sweep("test", model.MODEL, configs, (1,), model.Evaluation()))
+    trained = train(sweep_of(model, configs, (1,)))
     for config, u, c in zip(configs, *model.blocks(trained.last()), strict=True):
         law = config.law()
         start = Blocks(0.4 * model.theta(config), np.array(0.4))
@@ -191,9 +187,8 @@ def test_an_orthogonal_query_is_answered_by_zero_if_gamma_is_a_multiple_of_the_i
         predict = estimators.preconditioned_gradient_descent([end.c * end.u])
         for count in range(1, 5):
             drawn = tasks.gaussian(np.random.default_rng(count), (50,), count, 5)
-            turned = tasks.orthogonal_query(
-                tasks.labelled(np.sqrt(config.spectrum()) * drawn.inputs, drawn.weights)
-            )
+            inputs = np.sqrt(config.spectrum()) * drawn.inputs
+            turned = tasks.orthogonal_query(tasks.labelled(inputs, drawn.weights))
             answer = predict(turned.inputs[:, :-1], turned.labels[:, :-1], turned.inputs[:, -1])
             assert (abs(answer).max() < 1e-12) == is_zero
 
@@ -218,9 +213,9 @@ def test_scaled_inputs_multiply_the_prediction_by_c_cubed(factor: float) -> None
 
 
 def predictions(weights: dict[str, np.ndarray], drawn: tasks.Prompts) -> np.ndarray:
-    value, key_query = (torch.from_numpy(weights[name])[None] for name in ("W_PV", "W_KQ"))
-    batch = {name: torch.from_numpy(getattr(drawn, name))[None] for name in ("inputs", "labels")}
-    return model.prediction(value, key_query, batch)[0].numpy()
+    given = tensors(weights | {"inputs": drawn.inputs, "labels": drawn.labels})
+    of_run = {name: part[None] for name, part in given.items()}
+    return model.prediction(of_run["W_PV"], of_run["W_KQ"], of_run)[0].numpy()
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 4))
@@ -235,16 +230,14 @@ def test_the_prediction_is_the_last_entry_of_the_literal_layer(
         oracle.output(value, key_query, oracle.tokens(x, y))[-1, -1]
         for x, y, _ in zip(*drawn, strict=True)
     ]
-    assert_allclose(
-        predictions({"W_PV": value, "W_KQ": key_query}, drawn), wanted, rtol=1e-9, atol=1e-9
-    )
+    found = predictions({"W_PV": value, "W_KQ": key_query}, drawn)
+    assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
 
 
 def test_the_limit_predicts_by_one_step_of_preconditioned_gradient_descent() -> None:
     drawn = tasks.gaussian(np.random.default_rng(5), (7,), 30, 5)
-    step = estimators.preconditioned_gradient_descent(
-        [theory.preconditioner(np.diag(SKEWED.spectrum()), 10)]
-    )
+    matrix = theory.preconditioner(np.diag(SKEWED.spectrum()), 10)
+    step = estimators.preconditioned_gradient_descent([matrix])
     wanted = step(drawn.inputs[:, :-1], drawn.labels[:, :-1], drawn.inputs[:, -1])
     assert_allclose(predictions(model.matrices(limit(SKEWED.law())), drawn), wanted, atol=1e-12)
 
@@ -260,27 +253,21 @@ def test_the_mean_gradient_on_prompts_is_that_of_the_population(config: Config, 
     if at == "anywhere":
         here = Blocks(0.5 * np.random.default_rng(0).standard_normal(here.u.shape), np.array(0.7))
     configs = [replace(config, seed=seed) for seed in range(200)]
-    weights = {
-        name: torch.from_numpy(w).expand(200, -1, -1) for name, w in model.matrices(here).items()
-    }
-    batch = {name: torch.from_numpy(array) for name, array in model.sample(configs, 0).items()}
-    losses, gradients = model.loss_and_gradient(weights, batch, configs)
+    weights = {n: w.expand(200, -1, -1) for n, w in tensors(model.matrices(here)).items()}
+    losses, gradients = model.loss_and_gradient(weights, batch_of(model, configs), configs)
     moved = velocity(here, config.law())
-    wanted = model.matrices(Blocks(-moved.u, -moved.c)) | {
-        "loss": population_loss(here, config.law())
-    }
+    loss = population_loss(here, config.law())
+    wanted = model.matrices(Blocks(-moved.u, -moved.c)) | {"loss": loss}
     for name, drawn in (gradients | {"loss": losses}).items():
         # Both are exactly 0 where the prediction does not depend on an entry.
         error = drawn.std(dim=0) / 200**0.5
-        assert ((drawn.mean(dim=0) - torch.as_tensor(wanted[name])).abs() <= 4.5 * error).all(), (
-            name
-        )
+        difference = drawn.mean(dim=0) - torch.as_tensor(wanted[name])
+        assert (difference.abs() <= 4.5 * error).all(), name
 
 
 def test_intervals_may_grow() -> None:
-    assert_allclose(
-        model.times(Config(learning_rate=0.5, growth=0.1), range(4)), [0, 0.5, 0.55, 0.605]
-    )
+    growing = Config(learning_rate=0.5, growth=0.1)
+    assert_allclose(model.times(growing, range(4)), [0, 0.5, 0.55, 0.605])
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.49])
