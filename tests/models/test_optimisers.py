@@ -1,4 +1,4 @@
-"""Gradient methods against torch's, packed or not, and runs that do not mix."""
+"""Gradient methods and Muon against torch's, packed or not, and runs that do not mix."""
 
 from collections.abc import Callable
 
@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from icl.models.muon import muon, orthogonal
 from icl.models.optimisers import (
     Optimiser,
     Params,
@@ -16,29 +17,42 @@ from icl.models.optimisers import (
     halving,
     packed,
     sgd,
+    steady,
 )
 
-SHAPES = {"b": (3, 4, 5), "a": (3, 5), "c.bias": (3, 1)}
+SHAPES = {"layer.b": (3, 6, 9), "layer.a": (3, 9, 6), "layer.c": (3, 6, 9), "other.bias": (3, 1)}
 METHODS: dict[str, tuple[Optimiser, Callable[[torch.Tensor], torch.optim.Optimizer]]] = {
     "sgd": (sgd(0.1), lambda w: torch.optim.SGD([w], 0.1)),
     "adam": (adam(0.1, beta1=0.8, beta2=0.95), lambda w: torch.optim.Adam([w], 0.1, (0.8, 0.95))),
     "adamw": (adamw(0.1, decay=0.02), lambda w: torch.optim.AdamW([w], 0.1, weight_decay=0.02)),
 }
+RATES = [0.1, 0.2, 0.3]
 
 
-def steps(optimiser: Optimiser) -> Params:
-    """Five steps on the same gradients, whatever the order of the weights' names."""
+def falling(step: int) -> float:
+    return 1 / (step + 1)
+
+
+def of_layers(rate: float | list[float]) -> Optimiser:
+    """Muon for the layers and packed Adam for the rest."""
+    return muon(rate, falling, lambda name: name.startswith("layer"), packed(adam(rate)))
+
+
+def steps(optimiser: Optimiser, runs: slice = slice(None), backwards: bool = True) -> Params:
+    """Five steps of some runs on the same gradients; a file may return names in another order."""
     rng = np.random.default_rng(0)
-    params = {name: torch.from_numpy(rng.normal(size=shape)) for name, shape in SHAPES.items()}
+
+    def drawn() -> Params:
+        return {n: torch.from_numpy(rng.normal(size=shape))[runs] for n, shape in SHAPES.items()}
+
+    params = drawn()
     state = optimiser.init(params)
     for step in range(5):
-        gradients = {
-            name: torch.from_numpy(rng.normal(size=shape)) for name, shape in SHAPES.items()
-        }
-        if step == 3:
-            # A file returns names in another order.
+        if backwards and step == 3:
             params = dict(reversed(params.items()))
-        params, state = optimiser.update(params, gradients, state, step)
+        if backwards and step == 4:
+            state = dict(reversed(state.items()))
+        params, state = optimiser.update(params, drawn(), state, step)
     return params
 
 
@@ -60,7 +74,7 @@ def test_steps_are_those_of_torch(kind: str) -> None:
 
 @pytest.mark.parametrize("norm", [1.0, 1e9])
 def test_packed_weights_take_the_same_steps(norm: float) -> None:
-    inner = clipped_together(adam([0.1, 0.2, 0.3], lambda step: 1 / (step + 1)), norm)
+    inner = clipped_together(adam(RATES, falling), norm)
     apart = steps(inner)
     together = steps(packed(inner))
     assert sorted(apart) == sorted(together)
@@ -82,3 +96,54 @@ def test_runs_do_not_mix_when_packed() -> None:
 def test_a_halving_schedule_halves() -> None:
     assert [halving(2)(step) for step in range(5)] == [1, 1, 0.5, 0.5, 0.25]
     assert halving(0)(10**6) == 1
+
+
+# Muon
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (256, 64), (64, 256)])
+def test_singular_values_become_one_and_vectors_stay(shape: tuple[int, int]) -> None:
+    """For random matrices, whose singular values spread from 0 to 2 sqrt(n) if they are square."""
+    matrix = torch.from_numpy(np.random.default_rng(0).normal(size=(3, *shape)))
+    left, _, right = torch.linalg.svd(matrix, full_matrices=False)
+    inner = left.mT @ orthogonal(matrix) @ right.mT
+    values = inner.diagonal(dim1=-2, dim2=-1)
+    assert_close(inner, torch.diag_embed(values), rtol=0, atol=1e-9)
+    assert values.quantile(0.1) > 0.6 and values.max() < 1.3
+    assert_close(orthogonal(1e3 * matrix), orthogonal(matrix))
+
+
+@pytest.mark.parametrize("decay", [0.0, 2.0])
+def test_steps_of_muon_are_those_of_torch(decay: float) -> None:
+    """Torch iterates in bfloat16 and counts a gradient in full where ours has a share of 0.05,
+    which Q ignores.
+    """
+    rng = np.random.default_rng(1)
+    start = torch.from_numpy(rng.normal(size=(1, 6, 9)))
+    literal = start[0].clone()
+    ours = muon(0.1, steady, lambda name: name == "w", adam(0.1), decay)
+    method = torch.optim.Muon(
+        [literal], lr=0.1, weight_decay=decay, momentum=0.95, adjust_lr_fn="match_rms_adamw"
+    )
+    params: Params = {"w": start, "other": torch.zeros(1, 2)}
+    state = ours.init(params)
+    for step in range(10):
+        gradient = torch.from_numpy(rng.normal(size=(1, 6, 9)))
+        params, state = ours.update(params, params | {"w": gradient}, state, step)
+        literal.grad = gradient[0]
+        method.step()
+    moved = literal - start[0]
+    assert (params["w"][0] - literal).norm() < 0.02 * moved.norm()
+
+
+def test_names_may_come_in_another_order() -> None:
+    as_given = steps(of_layers(0.1), backwards=False)
+    for name, w in steps(of_layers(0.1)).items():
+        assert torch.equal(w, as_given[name])
+
+
+def test_runs_do_not_mix_in_muon() -> None:
+    together = steps(of_layers(RATES))
+    for run, rate in enumerate(RATES):
+        for name, w in steps(of_layers(rate), slice(run, run + 1)).items():
+            assert_close(together[name][run], w[0], rtol=1e-12, atol=1e-12)

@@ -6,10 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from transformers import GPT2Config, GPT2Model
 
 from icl.models.optimisers import Params
 from icl.papers.garg2022 import decoder, gpt2
-from tests.models.test_transformer import from_hugging_face, hugging_face
 from tests.papers.garg2022.test_garg_gpt2 import sweep
 from tests.rounding import chained, rounding
 
@@ -20,9 +20,8 @@ def weights(count: int = 2, dtype: torch.dtype = torch.float64) -> Params:
     """Random weights, biases and gains, large enough that every part matters."""
     params = gpt2.init(sweep((100, 101)[:count]).configs)
     rng = np.random.default_rng(7)
-    return {
-        n: (w + torch.from_numpy(rng.normal(0, 0.2, w.shape))).to(dtype) for n, w in params.items()
-    }
+    noise = {name: torch.from_numpy(rng.normal(0, 0.2, w.shape)) for name, w in params.items()}
+    return {name: (w + noise[name]).to(dtype) for name, w in params.items()}
 
 
 def prompts(seed: int = 1, points: int = 7) -> tuple[np.ndarray, np.ndarray]:
@@ -30,16 +29,51 @@ def prompts(seed: int = 1, points: int = 7) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(1, 3, points, 4)), rng.normal(size=(1, 3, points))
 
 
+def hugging_face(
+    width: int, layers: int, positions: int, std: float, dtype: torch.dtype
+) -> GPT2Model:
+    """GPT-2 with random weights, biases, gains and positions."""
+    sizes = dict(n_positions=positions, n_embd=width, n_layer=layers, n_head=HEADS, vocab_size=1)
+    off = dict(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
+    ends = dict(bos_token_id=0, eos_token_id=0)
+    config = GPT2Config(**sizes, **off, **ends, attn_implementation="eager")
+    model = GPT2Model(config).to(dtype).eval()
+    rng = np.random.default_rng(3)
+    with torch.no_grad():
+        for w in model.parameters():
+            w.copy_(torch.from_numpy(rng.normal(0, std, w.shape)))
+    return model
+
+
+def from_hugging_face(model: torch.nn.Module, width: int) -> Params:
+    """One run with the model's weights, the identity as read-out. Conv1D is (in, out), as ours."""
+    theirs = dict(model.named_parameters())
+    dtype = theirs["wte.weight"].dtype
+    params = {
+        "read_out": torch.eye(width, dtype=dtype),
+        "read_out.bias": torch.zeros(width, dtype=dtype),
+    }
+    names = {"final_norm": "ln_f"}
+    for n in range(model.config.n_layer):
+        both = (theirs[f"h.{n}.attn.c_attn.{part}"].split(width, -1) for part in ("weight", "bias"))
+        for name, matrix, bias in zip(("queries", "keys", "values"), *both, strict=True):
+            params[f"layer{n + 1}.{name}"], params[f"layer{n + 1}.{name}.bias"] = matrix, bias
+        parts = dict(attention_norm="ln_1", mlp_norm="ln_2", output="attn.c_proj")
+        parts |= dict(up="mlp.c_fc", down="mlp.c_proj")
+        names |= {f"layer{n + 1}.{ours}": f"h.{n}.{name}" for ours, name in parts.items()}
+    for ours, name in names.items():
+        params[f"{ours}.gain" if "norm" in ours else ours] = theirs[f"{name}.weight"]
+        params[f"{ours}.bias"] = theirs[f"{name}.bias"]
+    return {name: w.detach()[None] for name, w in params.items()}
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_predictions_equal_those_of_the_published_model(dtype: torch.dtype) -> None:
-    """Compared with transformers' GPT-2 with learned positions between two linear maps, at every
-    other token.
-    """
+    """Hugging Face's GPT-2 with learned positions between two linear maps, at every other token."""
     model = hugging_face(16, 2, 14, 0.3, dtype)
     ends = {n: w for n, w in weights(1, dtype).items() if n.startswith("read_")}
-    params = (
-        from_hugging_face(model, 16) | ends | {"positions": model.wpe.weight.detach()[None, :13]}
-    )
+    positions = model.wpe.weight.detach()[None, :13]
+    params = from_hugging_face(model, 16) | ends | {"positions": positions}
     inputs, labels = prompts()
     # x_0 y_0 x_1 ... x_{n-1} y_{n-1} as tokens of d coordinates
     tokens = np.zeros((3, 14, 4))
@@ -47,9 +81,8 @@ def test_predictions_equal_those_of_the_published_model(dtype: torch.dtype) -> N
     embedded = torch.from_numpy(tokens).to(dtype) @ ends["read_in"][0] + ends["read_in.bias"][0]
     with torch.no_grad():
         stream = model(inputs_embeds=embedded).last_hidden_state
-        expected = (
-            (stream @ ends["read_out"][0] + ends["read_out.bias"][0])[:, ::2, 0].double().numpy()
-        )
+        answers = stream @ ends["read_out"][0] + ends["read_out.bias"][0]
+    expected = answers[:, ::2, 0].double().numpy()
     ours = decoder.predict(params, inputs, labels, heads=HEADS)[0]
     tolerance = rounding(dtype, chained(params)) * abs(expected).max()
     assert_allclose(ours, expected, rtol=0, atol=tolerance)
@@ -61,21 +94,18 @@ def test_a_prediction_sees_all_earlier_numbers_and_no_others(seed: int, k: int) 
     inputs, labels = prompts()
     rng = np.random.default_rng(seed)
     before = decoder.predict(weights(), inputs, labels, heads=HEADS)
-    later = (inputs.copy(), labels.copy())
-    earlier = (inputs.copy(), labels.copy())
-    later[0][:, :, k + 1 :] = 100 * rng.standard_normal(inputs[:, :, k + 1 :].shape)
-    later[1][:, :, k:] = 100 * rng.standard_normal(labels[:, :, k:].shape)
-    assert np.array_equal(
-        decoder.predict(weights(), *later, heads=HEADS)[:, :, : k + 1], before[:, :, : k + 1]
-    )
-    earlier[0][:, :, rng.integers(k + 1), rng.integers(4)] += 0.1
-    assert (decoder.predict(weights(), *earlier, heads=HEADS)[:, :, k] != before[:, :, k]).all()
+    later_inputs, later_labels = inputs.copy(), labels.copy()
+    later_inputs[:, :, k + 1 :] = 100 * rng.standard_normal(inputs[:, :, k + 1 :].shape)
+    later_labels[:, :, k:] = 100 * rng.standard_normal(labels[:, :, k:].shape)
+    after = decoder.predict(weights(), later_inputs, later_labels, heads=HEADS)
+    assert np.array_equal(after[:, :, : k + 1], before[:, :, : k + 1])
+    inputs[:, :, rng.integers(k + 1), rng.integers(4)] += 0.1
+    changed = decoder.predict(weights(), inputs, labels, heads=HEADS)
+    assert (changed[:, :, k] != before[:, :, k]).all()
     if k:
-        inside = labels.copy()
-        inside[:, :, rng.integers(k)] += 0.1
-        assert (
-            decoder.predict(weights(), inputs, inside, heads=HEADS)[:, :, k] != before[:, :, k]
-        ).all()
+        labels[:, :, rng.integers(k)] += 0.1
+        again = decoder.predict(weights(), inputs, labels, heads=HEADS)
+        assert (again[:, :, k] != changed[:, :, k]).all()
 
 
 def test_each_query_is_predicted_as_the_next_input() -> None:
@@ -84,9 +114,8 @@ def test_each_query_is_predicted_as_the_next_input() -> None:
     queries, _ = prompts(2)
     prefixes = decoder.predict_prefixes(params, inputs, labels, queries, heads=HEADS)
     for k in range(7):
-        together = decoder.predict_queries(
-            params, inputs[:, :, :k], labels[:, :, :k], queries, heads=HEADS
-        )
+        examples = inputs[:, :, :k], labels[:, :, :k]
+        together = decoder.predict_queries(params, *examples, queries, heads=HEADS)
         assert_allclose(prefixes[:, :, k], together[:, :, k], rtol=1e-9, atol=1e-11)
         for q in range(7):
             longer = np.concatenate([inputs[:, :, :k], queries[:, :, q : q + 1]], axis=2)
@@ -104,9 +133,8 @@ def test_neither_chunks_nor_prompts_of_other_runs_change_predictions(
     separate = decoder.predict(params, *stacked, heads=HEADS)
     monkeypatch.setattr(decoder, "CHUNK", 2)
     for run, shared in enumerate((first, second)):
-        assert_allclose(
-            separate[run], decoder.predict(params, *shared, heads=HEADS)[run], rtol=1e-12
-        )
+        alone = decoder.predict(params, *shared, heads=HEADS)[run]
+        assert_allclose(separate[run], alone, rtol=1e-12)
 
 
 def test_more_points_than_learned_positions_are_refused() -> None:
