@@ -14,6 +14,7 @@ from tests.papers.garg2022.test_garg_gpt2 import sweep
 from tests.rounding import chained, rounding
 
 HEADS = 2
+WIDTH = 16
 
 
 def weights(count: int = 2, dtype: torch.dtype = torch.float64) -> Params:
@@ -29,11 +30,9 @@ def prompts(seed: int = 1, points: int = 7) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(1, 3, points, 4)), rng.normal(size=(1, 3, points))
 
 
-def hugging_face(
-    width: int, layers: int, positions: int, std: float, dtype: torch.dtype
-) -> GPT2Model:
+def hugging_face(dtype: torch.dtype) -> GPT2Model:
     """GPT-2 with random weights, biases, gains and positions."""
-    sizes = dict(n_positions=positions, n_embd=width, n_layer=layers, n_head=HEADS, vocab_size=1)
+    sizes = dict(n_positions=14, n_embd=WIDTH, n_layer=2, n_head=HEADS, vocab_size=1)
     off = dict(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
     ends = dict(bos_token_id=0, eos_token_id=0)
     config = GPT2Config(**sizes, **off, **ends, attn_implementation="eager")
@@ -41,21 +40,17 @@ def hugging_face(
     rng = np.random.default_rng(3)
     with torch.no_grad():
         for w in model.parameters():
-            w.copy_(torch.from_numpy(rng.normal(0, std, w.shape)))
+            w.copy_(torch.from_numpy(rng.normal(0, 0.3, w.shape)))
     return model
 
 
-def from_hugging_face(model: torch.nn.Module, width: int) -> Params:
-    """One run with the model's weights, the identity as read-out. Conv1D is (in, out), as ours."""
+def from_hugging_face(model: torch.nn.Module) -> Params:
+    """One run with the layers of the model, whose Conv1D is (in, out), as ours."""
     theirs = dict(model.named_parameters())
-    dtype = theirs["wte.weight"].dtype
-    params = {
-        "read_out": torch.eye(width, dtype=dtype),
-        "read_out.bias": torch.zeros(width, dtype=dtype),
-    }
+    params = {"positions": theirs["wpe.weight"][:13]}
     names = {"final_norm": "ln_f"}
     for n in range(model.config.n_layer):
-        both = (theirs[f"h.{n}.attn.c_attn.{part}"].split(width, -1) for part in ("weight", "bias"))
+        both = (theirs[f"h.{n}.attn.c_attn.{part}"].split(WIDTH, -1) for part in ("weight", "bias"))
         for name, matrix, bias in zip(("queries", "keys", "values"), *both, strict=True):
             params[f"layer{n + 1}.{name}"], params[f"layer{n + 1}.{name}.bias"] = matrix, bias
         parts = dict(attention_norm="ln_1", mlp_norm="ln_2", output="attn.c_proj")
@@ -70,10 +65,9 @@ def from_hugging_face(model: torch.nn.Module, width: int) -> Params:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_predictions_equal_those_of_the_published_model(dtype: torch.dtype) -> None:
     """Hugging Face's GPT-2 with learned positions between two linear maps, at every other token."""
-    model = hugging_face(16, 2, 14, 0.3, dtype)
+    model = hugging_face(dtype)
     ends = {n: w for n, w in weights(1, dtype).items() if n.startswith("read_")}
-    positions = model.wpe.weight.detach()[None, :13]
-    params = from_hugging_face(model, 16) | ends | {"positions": positions}
+    params = from_hugging_face(model) | ends
     inputs, labels = prompts()
     # x_0 y_0 x_1 ... x_{n-1} y_{n-1} as tokens of d coordinates
     tokens = np.zeros((3, 14, 4))

@@ -43,19 +43,16 @@ def table(name: str, prompts: int = 20) -> Table:
 def test_the_layers_error_on_prompts_matches_its_closed_form(panel: str) -> None:
     """Within 5 standard errors, at a few numbers of examples."""
     matrix = theory.preconditioner(np.eye(D), 2 * D)
-    is_scaled = panel == "scaled"
-    shifted = (
-        shifts.questions(runs(), panel, shifts.scaled_inputs(2.0)) if is_scaled else asked(panel)
-    )
-    series = "2, theory" if is_scaled else garg_errors.LAYER
+    shift = SHIFTS.get(panel, shifts.scaled_inputs(2.0))
+    shifted = shifts.questions(runs(), panel, shift)
+    series = "2, theory" if panel == "scaled" else garg_errors.LAYER
     expected = table("garg_against_theory").curve(panel, series, ERROR).set_index("x")["value"]
     for k in (2, 5, 10):
         moment = np.einsum("rpk,rpkd->rpd", shifted.labels[:, :, :k], shifted.inputs[:, :, :k]) / k
         answers = np.einsum("rpd,de,rpe->rp", shifted.queries[:, :, k], matrix, moment)
         squares = (answers - shifted.answers[:, :, k]) ** 2 / shifted.unit
-        assert abs(squares.mean() - expected.loc[k / D]) < 5 * squares.std() / np.sqrt(
-            squares.size
-        ), k
+        error = squares.std() / np.sqrt(squares.size)
+        assert abs(squares.mean() - expected.loc[k / D]) < 5 * error, k
 
 
 @pytest.mark.parametrize("panel", SHIFTS)
@@ -73,10 +70,8 @@ def test_shifted_prompts_have_their_defining_property() -> None:
         assert np.all(distance.min(axis=-1) == 0)
     assert np.unique(distance.argmin(axis=-1)).tolist() == list(range(10))
     for k in (1, 4):
-        products = np.einsum(
-            "rpkd,rpd->rpk", orthogonal.inputs[:, :, :k], orthogonal.queries[:, :, k]
-        )
-        assert np.abs(products).max() < 1e-10
+        examples, query = orthogonal.inputs[:, :, :k], orthogonal.queries[:, :, k]
+        assert np.abs(np.einsum("rpkd,rpd->rpk", examples, query)).max() < 1e-10
     signs = np.sign(orthants.inputs[:, :, :10])
     assert np.all(signs == signs[:, :, :1])
     assert 0.45 < np.mean(np.sign(orthants.queries) == signs[:, :, :1]) < 0.55
@@ -86,9 +81,8 @@ def test_shifted_prompts_have_their_defining_property() -> None:
 def test_noise_is_on_every_label_and_the_skewed_covariance_falls_as_one_over_i_squared() -> None:
     noisy, clean, skewed = map(asked, ("noisy", "clean", "skewed"))
     # The standard error of a variance from 4000 draws is 0.022.
-    assert_allclose(
-        (noisy.labels * np.sqrt((D + 1) / D) - clean.labels).var(axis=(0, 1)), 1, atol=0.12
-    )
+    noise = noisy.labels * np.sqrt((D + 1) / D) - clean.labels
+    assert_allclose(noise.var(axis=(0, 1)), 1, atol=0.12)
     assert_array_equal(noisy.labels, noisy.answers)
     values = np.sort(np.linalg.eigvalsh(np.cov(skewed.inputs[0].reshape(-1, D).T)))[::-1]
     assert_allclose(values / values[0], 1 / np.arange(1, D + 1) ** 2, rtol=0.1)
@@ -102,9 +96,8 @@ def test_scaled_prompts_are_multiples_of_the_clean_ones(shift: shifts.Shift, inp
     scaled = shifts.questions(runs(), "scaled", shift)
     assert_allclose(scaled.inputs, inputs * clean.inputs)
     assert_allclose(scaled.labels, 3 * clean.labels)
-    ours, plain = (
-        squared_errors(runs(), part, ["Least Squares"])["Least Squares"] for part in (scaled, clean)
-    )
+    name = "Least Squares"
+    ours, plain = (squared_errors(runs(), part, [name])[name] for part in (scaled, clean))
     assert ours.mean() == pytest.approx(plain.mean())
 
 
@@ -119,13 +112,13 @@ def test_the_projected_truth_is_the_projection_on_the_inputs() -> None:
 
 
 def test_the_drawn_prompts_have_slopes_near_the_published_ones() -> None:
+    lines = garg_function.TRUTH, garg_function.PROJECTED
     for panel, wanted in garg_function.SLOPES.items():
-        for series, slope in zip(
-            (garg_function.TRUTH, garg_function.PROJECTED), wanted, strict=True
-        ):
+        for series, slope in zip(lines, wanted, strict=True):
             line = table("garg_function", 1280).curve(panel, series, garg_function.VALUE)
-            assert_allclose(line["value"], line["value"].iloc[-1] / line["x"].iloc[-1] * line["x"])
-            assert line["value"].iloc[-1] / line["x"].iloc[-1] == pytest.approx(slope, abs=0.15)
+            found = line["value"].iloc[-1] / line["x"].iloc[-1]
+            assert_allclose(line["value"], found * line["x"])
+            assert found == pytest.approx(slope, abs=0.15)
 
 
 def test_a_panel_shows_the_answers_to_its_own_prompt() -> None:
@@ -140,9 +133,8 @@ def test_a_panel_shows_the_answers_to_its_own_prompt() -> None:
         examples = inputs[None, prompt, : 2 * D], labels[None, prompt, : 2 * D]
         queries = directions[prompt, None] * x[:, None]
         heads = trained.sweep.configs[0].heads
-        expected = decoder.predict_queries(trained.last(), *examples, queries[None], heads=heads)[
-            :, 0
-        ]
+        answers = decoder.predict_queries(trained.last(), *examples, queries[None], heads=heads)
+        expected = answers[:, 0]
         ours = measured.points(panel, garg_function.TWICE, garg_function.VALUE)["value"]
         tolerance = rounding(torch.float32, chained(trained.last())) * abs(expected).max()
         assert_allclose(ours.to_numpy().reshape(expected.shape), expected, rtol=0, atol=tolerance)
@@ -159,10 +151,9 @@ def test_batches_of_one_training_judge_the_published_dimension() -> None:
     bias.
     """
     few = runs(20 * BATCHES)
-    config = dataclasses.replace(few.sweep.configs[0], dimension=20)
-    wide = dataclasses.replace(
-        few, sweep=dataclasses.replace(few.sweep, configs=(config, few.sweep.configs[1]))
-    )
+    first, second = few.sweep.configs
+    configs = dataclasses.replace(first, dimension=20), second
+    wide = dataclasses.replace(few, sweep=dataclasses.replace(few.sweep, configs=configs))
     errors = np.random.default_rng(0).exponential(size=(SEEDS, 20 * BATCHES, 3)) * [1, 2, 3]
     found = means(wide, errors)
     assert found.shape == (BATCHES + 1, 3)
