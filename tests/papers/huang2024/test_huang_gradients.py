@@ -13,6 +13,7 @@ from icl.papers.huang2024.count_laws import PromptLaw
 from icl.papers.huang2024.population_gradient import columns, full_matrix
 from icl.papers.huang2024.softmax_attention import Config
 from tests.oracles import huang2024 as oracle
+from tests.oracles.training import tensors
 
 
 def weights_of(seed: int, shape: tuple[int, ...], size: float = 1.0) -> torch.Tensor:
@@ -22,12 +23,9 @@ def weights_of(seed: int, shape: tuple[int, ...], size: float = 1.0) -> torch.Te
 def drawn(number: int, seed: int) -> tuple[prompts.Prompts, dict[str, torch.Tensor]]:
     """Prompts of 64 tokens over 8 features, and the package's batch of them for one run."""
     batch = prompts.prompts(np.random.default_rng(seed), prompts.imbalanced(8, 0.5), 64, number)
-    parts = {
-        "counts": prompts.counts_of(batch.features, 8),
-        "query": batch.query,
-        "task": batch.task,
-    }
-    return batch, {name: torch.from_numpy(array)[None] for name, array in parts.items()}
+    counts = prompts.counts_of(batch.features, 8)
+    parts = {"counts": counts, "query": batch.query, "task": batch.task}
+    return batch, {name: part[None] for name, part in tensors(parts).items()}
 
 
 # Population gradient
@@ -90,10 +88,8 @@ def test_few_nodes_give_the_sums_over_all_cells(
         assert abs(1 - cells.weight.sum()) < 1e-11
         # From the start of training to long after the last phase.
         for q in ([0, 0, 0], [2, -1, 0], [6, -3, 0], [9, -6, 0], [3, 3, 0], [-3, 3, 0], [0, 8, 0]):
-            one, other = (
-                population_gradient.column(np.array(q), each, 0.1) for each in (cells, every)
-            )
-            for part, expected in zip(one, other, strict=True):
+            both = [population_gradient.column(np.array(q), each, 0.1) for each in (cells, every)]
+            for part, expected in zip(*both, strict=True):
                 assert_allclose(part, expected, rtol=1e-11, atol=1e-12)
 
 
@@ -133,11 +129,9 @@ def test_fixed_prompts_give_the_gradient_of_the_tokens(seed: int) -> None:
     losses, gradients = model.loss_and_gradient({"Q": q[None]}, batch, (config,))
     assert_allclose(losses[0], expected[0], rtol=0, atol=1e-10)
     assert_allclose(gradients["Q"][0], expected[1], rtol=0, atol=1e-10)
-    by_query = prompts.errors_by_query(q[None], batch)
+    by_query = prompts.errors_by_query(q[None], batch)[0].nan_to_num()
     frequency = torch.bincount(batch["query"][0], minlength=8).double() / 40
-    assert (by_query[0].nan_to_num() @ frequency).item() == pytest.approx(
-        expected[0].item(), abs=1e-12
-    )
+    assert_allclose(by_query @ frequency, expected[0], rtol=0, atol=1e-12)
 
 
 def test_counts_give_the_gradient_of_the_tokens_over_all_queries_and_tasks() -> None:
@@ -146,21 +140,18 @@ def test_counts_give_the_gradient_of_the_tokens_over_all_queries_and_tasks() -> 
     """
     k, count = 8, 6
     literal, batch = drawn(count, 0)
-    query, task = (
-        part.reshape(-1) for part in np.meshgrid(np.arange(k), np.arange(k), indexing="ij")
-    )
+    query, task = np.indices((k, k)).reshape(2, -1)
     features = np.repeat(literal.features, k * k, axis=0)
     tasks = np.tile(np.sqrt(k) * np.eye(k)[task], (count, 1))
     q = weights_of(0, (k, k))
     p = prompts.imbalanced(k, 0.5)
-    _, uniform = oracle.feature_loss_and_gradient(
-        q, prompts.Prompts(features, np.tile(query, count), tasks)
-    )
+    every = prompts.Prompts(features, np.tile(query, count), tasks)
+    _, uniform = oracle.feature_loss_and_gradient(q, every)
     loss, gradient = oracle.count_loss_and_gradient(q, batch["counts"][0], p)
     # The tokens have all queries equally often; the population weights the columns by p_k.
     assert_allclose(gradient, uniform * k * torch.from_numpy(p), rtol=0, atol=1e-10)
     errors = prompts.population_errors(q, batch["counts"][0])
-    assert (errors @ torch.from_numpy(p)).item() == pytest.approx(loss.item(), abs=1e-12)
+    assert_allclose(errors @ torch.from_numpy(p), loss, rtol=0, atol=1e-12)
 
 
 def test_prompts_have_the_stated_distribution() -> None:

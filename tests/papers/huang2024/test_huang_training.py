@@ -9,19 +9,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from icl import registry
 from icl.core.config import ConstantError
 from icl.core.runs import Runs
-from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.papers.huang2024 import evaluation, huang_four_phases
 from icl.papers.huang2024 import softmax_attention as model
 from icl.papers.huang2024.population_gradient import Column, full_matrix
 from icl.papers.huang2024.softmax_attention import Config
 from icl.pipeline import figures
+from tests.oracles.training import sweep_of
 
 
-def trained(config: Config, steps: int, every: int = 1) -> Runs:
-    return train(
-        Sweep("test", model.MODEL, (config,), tuple(range(0, steps + 1, every)), model.Evaluation())
-    )
+def trained(config: Config, steps: int) -> Runs:
+    return train(sweep_of(model, [config], range(steps + 1)))
 
 
 # Invariants and times
@@ -33,10 +31,8 @@ def test_column_sums_are_conserved(estimator: str, dominant: float) -> None:
     """H11: for any prompts; with balanced features and population gradients also |B_{k,n}| (K -
     1) = A_k.
     """
-    config = Config(
-        gradient_estimator=estimator, features=5, dominant_probability=dominant, learning_rate=4.0
-    )
-    q = trained(config, 40).weights["Q"][0, -1].numpy()
+    few = dict(features=5, dominant_probability=dominant, learning_rate=4.0)
+    q = trained(Config(gradient_estimator=estimator, **few), 40).weights["Q"][0, -1].numpy()
     matrix = q if estimator == "fixed_prompts" else full_matrix(q, 5)
     assert abs(matrix).max() > 0.1
     assert abs(matrix.sum(axis=0)).max() < 1e-10
@@ -57,21 +53,15 @@ def test_the_limit_of_many_features_and_long_prompts_has_closed_form_times(
         gradient_estimator="infinite_context", features=10000, dominant_probability=dominant
     )
     path = evaluation.trajectory(trained(replace(limit, learning_rate=0.5, growth=1 / 150), 2400))
-    times = [
-        *(evaluation.crossing(path.time, path.influence, level) for level in (2, 1, 0.5)),
-        path.escape,
-    ]
-    assert_allclose(np.array(times) / 10000**2, fractions, rtol=0.07)
+    times = [evaluation.crossing(path.time, path.influence, level) for level in (2, 1, 0.5)]
+    assert_allclose(np.array([*times, path.escape]) / 10000**2, fractions, rtol=0.07)
     assert path.escape == pytest.approx(evaluation.escape_time(10000, dominant), rel=0.07)
 
 
 def test_a_growing_learning_rate_follows_the_same_flow() -> None:
     steady = Config(features=8)
     growing = Config(features=8, learning_rate=0.5, growth=1 / 150)
-    paths = [
-        evaluation.trajectory(trained(config, steps))
-        for config, steps in ((steady, 2000), (growing, 800))
-    ]
+    paths = [evaluation.trajectory(trained(*one)) for one in ((steady, 2000), (growing, 800))]
     assert all(path.time[-1] > 1000 and (np.diff(path.other.error) < 0).all() for path in paths)
     times = [path.reached(path.other.error)[:2] for path in paths]
     assert_allclose(times[1], times[0], rtol=0.01)
@@ -113,15 +103,12 @@ def test_the_boundaries_of_the_phases_and_interpolated_times_of_a_known_training
 
 @pytest.mark.slow
 def test_the_heatmap_has_an_animation() -> None:
-    runs = {
-        name: train(sweep) for name, sweep in figures.sweeps("huang_heatmap", "smoke", {}).items()
-    }
-    pictures = registry.figure("huang_heatmap").frames(
-        figures.measure("huang_heatmap", runs, "smoke")
-    )
-    assert (
-        len(pictures) >= 10 and len({tuple(picture.get_size_inches()) for picture in pictures}) == 1
-    )
+    sweeps = figures.sweeps("huang_heatmap", "smoke", {})
+    runs = {name: train(sweep) for name, sweep in sweeps.items()}
+    table = figures.measure("huang_heatmap", runs, "smoke")
+    pictures = registry.figure("huang_heatmap").frames(table)
+    assert len(pictures) >= 10
+    assert len({tuple(picture.get_size_inches()) for picture in pictures}) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The decoder of Li et al. 2024: its loss, its prompts, and its errors over context lengths."""
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -7,48 +8,34 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 
-from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.papers.li2024 import decoder, error_figures, evaluation, trainings
 from icl.papers.li2024.prompts import Prompts, prompt_tokens
 from tests.oracles import transformer
+from tests.oracles.training import sweep_of, tensors
 
-SMALL = {
-    "batch": 16,
-    "width": 16,
-    "mlp_width": 32,
-    "layers": 2,
-    "steps": 12,
-    "pattern_norm": 1.0,
-    "context_length": 20,
-    "least_contexts": 20,
-    "relevant_fraction": 0.8,
-}
+SIZES = dict(batch=16, width=16, mlp_width=32, layers=2, steps=12)
+TASK = dict(pattern_norm=1.0, context_length=20, least_contexts=20, relevant_fraction=0.8)
 
 
 def sweep(**values: Any) -> Sweep:
-    constants = {name: [value] for name, value in {**SMALL, **values}.items()}
-    configs = grid(decoder.Config, seed=(100, 101, 102), **constants)
-    return Sweep(
-        "test", decoder.MODEL, configs, (0, configs[0].steps), decoder.Evaluation(prompts=50)
-    )
+    constants: dict[str, Any] = {**SIZES, **TASK, **values}
+    configs = [decoder.Config(seed=seed, **constants) for seed in (100, 101, 102)]
+    return sweep_of(decoder, configs, (0, configs[0].steps), prompts=50)
 
 
 def literal(
     configs: tuple[decoder.Config, ...], factors: dict[str, np.ndarray], length: int
 ) -> torch.Tensor:
     """Prompts of query `length` after its contexts, in all d_X + d_Y coordinates, float64."""
-    columns = [*range(length), configs[0].context_length + length - configs[0].least_contexts]
-    prompts = Prompts(
-        pattern=factors["pattern"][..., columns],
-        irrelevant=factors["irrelevant"][..., columns] - configs[0].relevant_patterns,
-        strength=factors["strength"][..., columns].astype(float),
-        label=factors["label"][..., columns].astype(float),
-    )
-    q = np.eye(configs[0].label_dimension)[0]
-    tokens = torch.from_numpy(prompt_tokens(prompts, *configs[0].axis_patterns, q))
-    tokens[..., : configs[0].feature_dimension] += torch.from_numpy(factors["noise"][:, :, columns])
+    first = configs[0]
+    columns = [*range(length), first.context_length + length - first.least_contexts]
+    shown = {field.name: factors[field.name][..., columns] for field in fields(Prompts)}
+    shown["irrelevant"] = shown["irrelevant"] - first.relevant_patterns
+    q = np.eye(first.label_dimension)[0]
+    tokens = torch.from_numpy(prompt_tokens(Prompts(**shown), *first.axis_patterns, q)).double()
+    tokens[..., : first.feature_dimension] += torch.from_numpy(factors["noise"][:, :, columns])
     return tokens @ torch.from_numpy(np.stack([config.axes for config in configs])).mT[:, None]
 
 
@@ -61,15 +48,11 @@ def test_the_loss_is_the_mean_hinge_loss_of_literal_prompts_of_every_length(leas
     expected = torch.zeros(3, dtype=torch.float64)
     lengths = range(least, 5)
     for length in lengths:
-        logits = transformer.predict_all(
-            params, literal(configs, factors, length), configs[0].heads
-        )[:, :, -1, 0]
+        tokens = literal(configs, factors, length)
+        logits = transformer.predict_all(params, tokens, configs[0].heads)[:, :, -1, 0]
         label = torch.from_numpy(factors["label"][..., 4 + length - least])
         expected += torch.relu(1 - label * logits).mean(dim=-1) / len(lengths)
-    batch = {
-        n: torch.from_numpy(a.astype(float) if a.dtype.kind == "f" else a)
-        for n, a in factors.items()
-    }
+    batch = {n: a.double() if a.is_floating_point() else a for n, a in tensors(factors).items()}
     torch.testing.assert_close(decoder.loss(params, batch, configs), expected, rtol=1e-10, atol=0)
 
 
@@ -83,9 +66,8 @@ def test_queries_belong_to_the_task_of_their_prompt() -> None:
         assert [positive, negative] in config.train_tasks.tolist()
     # Each query has its own pattern, which a context shares with probability 0.8 / 2.
     assert abs(labels.mean()) < 5 / np.sqrt(labels.size)
-    assert abs((factors["pattern"][0, :, :20] == queries[:, :1]).mean() - 0.4) < 5 * np.sqrt(
-        0.24 / 4000
-    )
+    shared = factors["pattern"][0, :, :20] == queries[:, :1]
+    assert abs(shared.mean() - 0.4) < 5 * np.sqrt(0.24 / 4000)
 
 
 def test_fewer_context_lengths_leave_the_prompts_unchanged() -> None:
@@ -109,12 +91,9 @@ def test_answers_over_lengths_are_those_to_truncated_prompts() -> None:
     prompts = evaluation.out_of_domain(trained.sweep)
     lengths = [0, 3, 20]
     wrong = error_figures.decoder_wrong(trained, prompts, lengths)
+    heads = trained.sweep.configs[0].heads
     for of_length, length in zip(wrong, lengths, strict=True):
-        tokens = torch.cat(
-            [prompts.tokens[:, :, :length], prompts.tokens[:, :, -1:]], dim=2
-        ).float()
-        logits = transformer.predict_last(trained.last(), tokens, trained.sweep.configs[0].heads)[
-            ..., 0
-        ]
+        tokens = torch.cat([prompts.tokens[:, :, :length], prompts.tokens[:, :, -1:]], dim=2)
+        logits = transformer.predict_last(trained.last(), tokens.float(), heads)[..., 0]
         sure = (logits.abs() > 1e-5).numpy()
         assert_array_equal(of_length[sure], evaluation.wrong(logits, prompts)[sure])
