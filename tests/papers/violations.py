@@ -32,6 +32,11 @@ def table(
     }
 
 
-def changed(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Runs], Runs]:
-    """Return the same change of all weights."""
-    return lambda runs: with_weights(runs, **{name: change(w) for name, w in runs.weights.items()})
+def changed(change: Callable[[torch.Tensor], torch.Tensor], *only: str) -> Callable[[Runs], Runs]:
+    """Return the same change of all weights, or of those that are named and exist."""
+
+    def of_runs(runs: Runs) -> Runs:
+        names = runs.weights.keys() & only if only else runs.weights
+        return with_weights(runs, **{name: change(runs.weights[name]) for name in names})
+
+    return of_runs

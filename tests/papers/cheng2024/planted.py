@@ -14,8 +14,8 @@ from icl.papers.cheng2024 import transformers
 from icl.papers.cheng2024.kernel_attention import Config
 from icl.papers.cheng2024.loss_figures import MATCHED, ORDERS
 from icl.papers.cheng2024.trainings import KERNELS
-from tests.papers.violations import at_laptop
-from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
+from tests.papers.violations import at_laptop, changed
+from tests.planted import UNTRAINED, Planted, Trained, each
 
 SEEDS, PROMPTS = 6, 200
 EYE = torch.eye(5, dtype=torch.float64)
@@ -38,21 +38,14 @@ def constructed(sweep: Sweep, by: float = 0, **where: object) -> Runs:
     start = model.init(configs)
     end = {name: torch.zeros_like(w) for name, w in start.items()}
     for run, config in enumerate(configs):
-        loss = planned(config) + by * all(
-            getattr(config, name) == value for name, value in where.items()
-        )
-        first = {
-            "scale": torch.tensor(1.0),
-            "key": EYE,
-            "query": EYE,
-            "rate": torch.tensor(rate(config, loss)),
-        }
+        is_moved = where.items() <= vars(config).items()
+        r = torch.tensor(rate(config, planned(config) + by * is_moved))
+        first = {"scale": torch.tensor(1.0), "key": EYE, "query": EYE, "rate": r}
         for name in first.keys() & end.keys():
             end[name][run, 0] = first[name]
     weights = {name: torch.stack([w, end[name], end[name]], dim=1) for name, w in start.items()}
-    short = dataclasses.replace(
-        sweep, configs=configs, snapshots=(0, 1, 2), test=model.Evaluation(PROMPTS)
-    )
+    test = model.Evaluation(PROMPTS)
+    short = dataclasses.replace(sweep, configs=configs, snapshots=(0, 1, 2), test=test)
     # The oracle takes the weights of least loss, those after the first step.
     return Runs(short, weights, np.tile([1.0, 0.0], (len(configs), 1)))
 
@@ -70,23 +63,18 @@ def planned(config: Config) -> float:
 
 def rate(config: Config, loss: float) -> float:
     """The r <= 0, away from the labels, of a step with E (y - f)^2 = exp(loss) E y^2."""
-    square, product, size = moments(
-        config.kernel, config.labels, config.context_length, config.seed
-    )
+    of_prompts = config.labels, config.context_length, config.seed
+    square, product, size = moments(config.kernel, *of_prompts)
     return (product - np.sqrt(product**2 + size * (np.exp(loss) - 1) * square)) / size
 
 
 @cache
 def moments(kernel: str, labels: str, n: int, seed: int) -> tuple[float, float, float]:
     """E y^2, E y g and E g^2 on the test prompts; g are the predictions of a step with r = 1."""
-    prompts = model.prompts_of(
-        Config(labels=labels, context_length=n, seed=seed), "evaluate", 0, PROMPTS
-    )
-    step = {
-        "key": EYE[None, None],
-        "query": EYE[None, None],
-        "rate": torch.ones(1, 1, dtype=torch.float64),
-    }
+    config = Config(labels=labels, context_length=n, seed=seed)
+    prompts = model.prompts_of(config, "evaluate", 0, PROMPTS)
+    eye = EYE[None, None]
+    step = {"key": eye, "query": eye, "rate": torch.ones(1, 1, dtype=torch.float64)}
     heads = transformers.TWO_HEADS.get(kernel, (kernel,))
     g = sum(model.predictions(step, Config(kernel=head), prompts) for head in heads)
     y = prompts.labels[:, -1]
@@ -98,13 +86,10 @@ def moved(what: str, by: float, **where: object) -> Planted:
     return Planted(what, each(lambda runs: constructed(runs.sweep, by, **where)))
 
 
-def skewed(runs: Runs) -> Runs:
-    """B'C is I + 20 P with a permutation P; its trace is that of I."""
-    key = runs.weights.get("key")
-    return runs if key is None else with_weights(runs, key=key + 20 * key.roll(1, -1))
-
-
-SKEWED = Planted("B'C is far from a multiple of I", each(skewed))
+# B'C is I + 20 P with a permutation P; its trace is that of I.
+SKEWED = Planted(
+    "B'C is far from a multiple of I", each(changed(lambda key: key + 20 * key.roll(1, -1), "key"))
+)
 WORSE_DEEP = moved(
     "five layers of relu are worse than three", 0.5, labels="relu", kernel="relu", layers=5
 )

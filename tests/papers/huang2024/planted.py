@@ -12,7 +12,7 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.papers.huang2024 import softmax_attention as model
-from tests.papers.violations import at_laptop
+from tests.papers.violations import at_laptop, changed
 from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
 
 
@@ -34,10 +34,9 @@ def scaled(entry: int, factor: Callable[[int], float]) -> Change:
 
     def change(runs: Runs) -> Runs:
         factors = torch.ones(len(runs.sweep.configs), 1, 2, 3, dtype=torch.float64)
-        factors[:, 0, 1, entry] = torch.tensor(
-            [factor(config.features) for config in runs.sweep.configs]
-        )
-        return with_weights(runs, Q=runs.weights["Q"] * factors)
+        of_runs = [factor(config.features) for config in runs.sweep.configs]
+        factors[:, 0, 1, entry] = torch.tensor(of_runs)
+        return changed(lambda q: q * factors)(runs)
 
     return each(change)
 
@@ -59,13 +58,11 @@ def warped(earlier: Callable[[np.ndarray, int], np.ndarray], columns: slice = sl
 
 
 def exchanged(runs: Trained) -> Trained:
-    weights = runs["huang_empirical"].weights["Q"]
-    order = [1, 0, *range(2, weights.shape[-1])]
-    return dict(runs) | {
-        "huang_empirical": with_weights(
-            runs["huang_empirical"], Q=weights[..., order, :][..., order]
-        )
-    }
+    def change(q: torch.Tensor) -> torch.Tensor:
+        order = [1, 0, *range(2, q.shape[-1])]
+        return q[..., order, :][..., order]
+
+    return {**runs, "huang_empirical": changed(change)(runs["huang_empirical"])}
 
 
 def with_short_prompts(fresh_counts: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.papers.li2024 import evaluation, icl_lucky_neurons, pruning, training_curves
 from icl.pipeline import figures
+from tests.papers.violations import changed
 from tests.planted import UNTRAINED, Planted, Trained, each, same, with_weights
 
 SEEDS = {"li_icl_stack": (1003, 1007, 1011, 1012, 1013, 1019)}
@@ -75,10 +76,9 @@ def giant_rows(runs: Runs) -> Runs:
     """The largest row of each sign of a_i is a hundred times as large."""
     norms = runs.last()["W_O"].norm(dim=-1)
     positive = runs.last()["a"] > 0
-    largest = [
-        norms * sign == (norms * sign).amax(dim=1, keepdim=True) for sign in (positive, ~positive)
-    ]
-    return rescaled(runs, 1 + 99.0 * (largest[0] | largest[1]))
+    of_sign = [norms * sign for sign in (positive, ~positive)]
+    largest = sum(part == part.amax(dim=1, keepdim=True) for part in of_sign)
+    return rescaled(runs, 1 + 99.0 * largest)
 
 
 def large_rows_without_effect(runs: Runs) -> Runs:
@@ -109,27 +109,13 @@ def off_the_pattern(runs: Runs) -> Runs:
 
 def random_values(runs: Runs) -> Runs:
     last = runs.last()["W_V"]
-    return at(
-        runs,
-        -1,
-        W_V=torch.from_numpy(np.random.default_rng(0).standard_normal(last.shape)) * last.std(),
-    )
-
-
-def negated(runs: Runs) -> Runs:
-    names = [name for name in runs.weights if name == "a" or name.startswith("read_out")]
-    return with_weights(runs, **{name: -runs.weights[name] for name in names})
+    drawn = torch.from_numpy(np.random.default_rng(0).standard_normal(last.shape))
+    return at(runs, -1, W_V=drawn * last.std())
 
 
 def forgotten(runs: Runs) -> Runs:
     index = runs.sweep.snapshots.index(training_curves.ATTENTION_EPOCHS[-1])
     return at(runs, index, **{name: w[:, 0] for name, w in runs.weights.items()})
-
-
-def at_once(runs: Runs) -> Runs:
-    names = runs.weights
-    later = {n: torch.cat([w[:, :1], w[:, -1:].expand_as(w[:, 1:])], 1) for n, w in names.items()}
-    return with_weights(runs, **later)
 
 
 def faster(factor_of: Callable[[Any], int]) -> Change:
@@ -147,21 +133,16 @@ def faster(factor_of: Callable[[Any], int]) -> Change:
 # Sound runs whose weights are constructed
 
 
-def smaller_readout(runs: Runs) -> Runs:
-    """The read-out is two thirds as large, so that margins do not hide what pruning costs."""
-    return with_weights(runs, a=runs.weights["a"] / 1.5)
-
-
 def small_unlucky_rows(runs: Runs) -> Runs:
     """The neurons that are not lucky at the start have small rows at the end."""
-    is_lucky = icl_lucky_neurons.lucky(
-        runs.at(0), evaluation.in_domain(runs.sweep), icl_lucky_neurons.MOSTLY
-    )
+    prompts = evaluation.in_domain(runs.sweep)
+    is_lucky = icl_lucky_neurons.lucky(runs.at(0), prompts, icl_lucky_neurons.MOSTLY)
     return rescaled(runs, torch.from_numpy(np.where(is_lucky, 1.0, 0.2)))
 
 
 CONSTRUCTED: dict[str, Callable[[Trained], Trained]] = {
-    "icl_large_neurons": each(smaller_readout),
+    # The read-out is two thirds as large, so that margins do not hide what pruning costs.
+    "icl_large_neurons": each(changed(lambda a: a / 1.5, "a")),
     "icl_lucky_neurons": each(small_unlucky_rows),
 }
 
@@ -171,14 +152,17 @@ CONSTRUCTED: dict[str, Callable[[Trained], Trained]] = {
 STARTS_TRAINED = Planted(
     "the initial weights are the trained ones", each(lambda runs: at(runs, 0, **runs.last()))
 )
-UNIFORM = Planted(
-    "attention is uniform", each(lambda runs: with_weights(runs, W_K=0 * runs.weights["W_K"]))
+UNIFORM = Planted("attention is uniform", each(changed(torch.zeros_like, "W_K")))
+AT_ONCE = Planted(
+    "all weights are trained after a twentieth of the steps",
+    each(changed(lambda w: torch.cat([w[:, :1], w[:, -1:].expand_as(w[:, 1:])], dim=1))),
 )
-AT_ONCE = Planted("all weights are trained after a twentieth of the steps", each(at_once))
 FORGOTTEN = Planted("the last epoch has the initial weights", each(forgotten))
 OFF_PATTERN = Planted("W_Q and W_K of the same norm map off the pattern", each(off_the_pattern))
 RANDOM_VALUES = Planted("W_V is random", each(random_values))
-NEGATED = Planted("every answer has the opposite sign", each(negated))
+NEGATED = Planted(
+    "every answer has the opposite sign", each(changed(torch.neg, "a", "read_out", "read_out.bias"))
+)
 EQUAL_ROWS = Planted("all rows of W_O have equal norms", each(rescaled_by(lambda norms: 1 / norms)))
 GIANT_ROWS = Planted("two rows of W_O are a hundred times as large", each(giant_rows))
 GROWN_ROWS = Planted(
@@ -202,10 +186,8 @@ def tested_at(what: str, constant: str, instead: Callable[[float], float]) -> Pl
 
         return prompts
 
-    return Planted(
-        what,
-        patches=tuple((evaluation, name, replacement) for name in ("in_domain", "out_of_domain")),
-    )
+    names = "in_domain", "out_of_domain"
+    return Planted(what, patches=tuple((evaluation, name, replacement) for name in names))
 
 
 SUMS_REVERSED = tested_at(

@@ -14,7 +14,7 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.papers.oswald2023 import closed_forms
 from icl.papers.oswald2023.linear_attention import MATRICES, Config
-from tests.papers.violations import at_laptop
+from tests.papers.violations import at_laptop, changed
 from tests.planted import Planted, Trained, each, with_weights
 
 SEEDS = 6
@@ -40,9 +40,8 @@ def made(figure: str, sweep: Sweep) -> Runs:
     sweep = replace(sweep, configs=configs, test=test, snapshots=snapshots)
     weights = torch.from_numpy(np.stack([course(sweep, config) for config in sweep.configs]))
     losses = np.zeros((SEEDS, snapshots[-1]))
-    return Runs(
-        sweep, {name: weights[:, :, index].clone() for index, name in enumerate(MATRICES)}, losses
-    )
+    by_name = {name: weights[:, :, index].clone() for index, name in enumerate(MATRICES)}
+    return Runs(sweep, by_name, losses)
 
 
 def course(sweep: Sweep, config: Config) -> np.ndarray:
@@ -69,19 +68,19 @@ def course(sweep: Sweep, config: Config) -> np.ndarray:
 
 
 def times(factor: float) -> Callable[[Trained], Trained]:
-    return each(lambda runs: with_weights(runs, W_P=factor * runs.weights["W_P"]))
+    return each(changed(lambda w: factor * w, "W_P"))
 
 
 def turned(angle: float) -> Callable[[Trained], Trained]:
     """Rotate two coordinates slightly, which hardly changes the diagonal of B."""
 
-    def change(runs: Runs) -> Runs:
-        w = runs.weights["W_Q"].clone()
+    def change(w: torch.Tensor) -> torch.Tensor:
+        w = w.clone()
         w[..., 0, 1] += angle
         w[..., 1, 0] -= angle
-        return with_weights(runs, W_Q=w)
+        return w
 
-    return each(change)
+    return each(changed(change, "W_Q"))
 
 
 def half_learnt(runs: Trained) -> Trained:

@@ -16,8 +16,8 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.papers.oswald2023mesa.one_layer import Config
 from icl.papers.oswald2023mesa.oswald_mesa import REV_ALG, gradient_descent
-from tests.papers.violations import at_laptop
-from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
+from tests.papers.violations import at_laptop, changed
+from tests.planted import UNTRAINED, Planted, Trained, each
 
 SEQUENCES = {"oswald_mesa_loss": 96, "oswald_mesa_length": 512}
 # With equal runs the sign test decides, which needs six.
@@ -37,13 +37,8 @@ def mesa_layer() -> dict[str, torch.Tensor]:
     zero = torch.zeros(1, 10, 10)
     now = torch.cat([unit, zero], dim=-1)
     last = torch.cat([zero, unit], dim=-1)
-    return {
-        "key": last,
-        "query": now,
-        "value": now,
-        "output": unit,
-        "inverse ridge": torch.full((1,), 30.0),
-    }
+    ridge = torch.full((1,), 30.0)
+    return {"key": last, "query": now, "value": now, "output": unit, "inverse ridge": ridge}
 
 
 def sound(figure: str) -> Trained:
@@ -69,10 +64,7 @@ def scaled(factor: Callable[[int], float]) -> Callable[[Runs], Runs]:
 
     def change(runs: Runs) -> Runs:
         factors = torch.tensor([float(factor(point)) for point in range(len(runs.sweep.snapshots))])
-        parts = {
-            name: factors[:, None, None, None] * runs.weights[name] for name in ("query", "output")
-        }
-        return with_weights(runs, **parts)
+        return changed(lambda w: factors[:, None, None, None] * w, "query", "output")(runs)
 
     return change
 

@@ -1,7 +1,6 @@
 """Violations of Zhang et al.'s claims; the sound runs are trainings with eight seeds."""
 
 import dataclasses
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -11,7 +10,7 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.tasks.linear_regression import rotation
-from tests.papers.violations import at_laptop, table
+from tests.papers.violations import at_laptop, changed, table
 from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
 
 
@@ -27,17 +26,8 @@ def trained(sweep: Sweep) -> Runs:
     configs = tuple(config for config in sweep.configs if config.seed < 8)
     test = dataclasses.replace(sweep.test, prompts_theorem=2000)
     steps = {0} | {step for step in sweep.snapshots if step <= 150 or sweep.name != "zhang_prompts"}
-    return train(
-        dataclasses.replace(sweep, configs=configs, test=test, snapshots=tuple(sorted(steps)))
-    )
-
-
-def with_u(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Trained], Trained]:
-    return each(
-        lambda runs: (
-            with_weights(runs, U=change(runs.weights["U"])) if "U" in runs.weights else runs
-        )
-    )
+    snapshots = tuple(sorted(steps))
+    return train(dataclasses.replace(sweep, configs=configs, test=test, snapshots=snapshots))
 
 
 def exchanged(runs: Trained) -> Trained:
@@ -47,9 +37,9 @@ def exchanged(runs: Trained) -> Trained:
     return dict(runs) | {"zhang_infinite": with_weights(long, **weights)}
 
 
-LARGER = Planted("U is three times too large", with_u(lambda u: 3 * u))
+LARGER = Planted("U is three times too large", each(changed(lambda u: 3 * u, "U")))
 TURN = torch.from_numpy(rotation(np.random.default_rng(0), 5))
-TURNED = Planted("U is turned", with_u(lambda u: u @ TURN if u.shape[-1] == 5 else u))
+TURNED = Planted("U is turned", each(changed(lambda u: u @ TURN if u.shape[-1] == 5 else u, "U")))
 EXCHANGED = Planted("the layer is trained with the covariance of the test", exchanged)
 OTHERS = {
     "prediction for an orthogonal query over the truth, isotropic": TURNED,

@@ -12,7 +12,7 @@ from icl.core.training import train
 from icl.models.autoregressive import config as layer
 from icl.pipeline import figures
 from tests.papers.violations import changed, table
-from tests.planted import Planted, Trained, each, with_weights
+from tests.planted import Planted, Trained, each
 
 Drawn = Callable[..., tuple[np.ndarray, np.ndarray]]
 
@@ -52,9 +52,7 @@ def signs_instead_of(law: str) -> Planted:
 UNEVEN = 0.01 * torch.arange(25, dtype=torch.float64).reshape(5, 5)
 LOSS = each(lambda runs: replace(runs, losses=0 * runs.losses + runs.losses[:, :1]))
 HALVED = Planted("all weights are half as large", each(changed(lambda w: 0.5 * w)))
-LARGER_A = Planted(
-    "a is a fifth too large", each(lambda runs: with_weights(runs, KQ=1.2 * runs.weights["KQ"]))
-)
+LARGER_A = Planted("a is a fifth too large", each(changed(lambda w: 1.2 * w, "KQ")))
 AT_ONCE = Planted(
     "training has converged before its first step", each(changed(lambda w: w[:, -1:].expand_as(w)))
 )
