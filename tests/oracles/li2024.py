@@ -9,6 +9,7 @@ from torch import Tensor
 from icl.papers.li2024 import one_layer
 from icl.papers.li2024.one_layer import QUERY_TOO
 from icl.papers.li2024.prompts import Prompts, prompt_tokens
+from tests.oracles.training import value_and_gradient
 
 
 def one_layer_prompts(
@@ -50,11 +51,10 @@ def one_layer_gradients(
     params: Mapping[str, Tensor], prompt: Tensor, label: Tensor, attended: str = "contexts"
 ) -> tuple[float, dict[str, Tensor]]:
     """Return the mean hinge loss of eq. 7 and its autograd gradients for all weights."""
-    leaves = {name: w.detach().clone().requires_grad_() for name, w in params.items()}
-    loss = one_layer_loss(leaves, prompt, label, attended)
-    return loss.item(), dict(
-        zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True)
+    loss, gradients = value_and_gradient(
+        lambda weights: one_layer_loss(weights, prompt, label, attended), dict(params)
     )
+    return loss.item(), gradients
 
 
 def asymmetric_weights(configs: Sequence[one_layer.Config]) -> dict[str, Tensor]:
@@ -89,11 +89,8 @@ def stack_logit(params: Mapping[str, Tensor], prompt: Tensor, attended: str = QU
                 "bld,bd->bl", keys @ now["W_K"].mT, inputs[:, column] @ now["W_Q"].mT
             )
             attention = torch.softmax(scores, dim=-1)
-            outputs.append(
-                torch.relu(
-                    torch.einsum("bl,bld->bd", attention, keys @ now["W_V"].mT) @ now["W_O"].mT
-                )
-            )
+            mixed = torch.einsum("bl,bld->bd", attention, keys @ now["W_V"].mT)
+            outputs.append(torch.relu(mixed @ now["W_O"].mT))
         hidden = torch.stack(outputs, dim=1)
         inputs = hidden @ params["W_2"][index].mT if index < layers - 1 else hidden
     return inputs[:, -1] @ params["a"]

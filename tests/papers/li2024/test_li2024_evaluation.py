@@ -26,6 +26,7 @@ from icl.papers.li2024 import (
 )
 from icl.papers.li2024.patterns import combined
 from tests.oracles import li2024 as oracle
+from tests.oracles.training import sweep_of
 
 CONFIGS = (
     one_layer.Config(seed=0),
@@ -39,13 +40,7 @@ PromptsOf = Callable[..., evaluation.EvaluationPrompts]
 
 
 def sweep(*configs: one_layer.Config, **test: Any) -> Sweep:
-    return Sweep(
-        "test",
-        one_layer.MODEL,
-        configs or CONFIGS,
-        (0,),
-        one_layer.Evaluation(**{"prompts": 20, **test}),
-    )
+    return sweep_of(one_layer, configs or CONFIGS, (0,), **{"prompts": 20, **test})
 
 
 @both_domains
@@ -58,10 +53,8 @@ def test_contributions_add_up_to_equation_7_at_every_context_length(
     lengths = (1, 7, 20)
     prompts = prompts_of(sweep(*configs, noise=0.3))
     for logits, length in zip(evaluation.logits(params, prompts, lengths), lengths, strict=True):
-        for run in range(len(configs)):
-            tokens = torch.cat(
-                [prompts.tokens[run, :, :length], prompts.tokens[run, :, -1:]], dim=1
-            )
+        shown = torch.cat([prompts.tokens[:, :, :length], prompts.tokens[:, :, -1:]], dim=2)
+        for run, tokens in enumerate(shown):
             expected = oracle.one_layer_logit(oracle.weights_of(params, run), tokens, attended)
             assert_close(logits[run], expected, rtol=1e-12, atol=1e-12)
 
@@ -74,8 +67,7 @@ def test_in_domain_prompts_have_unseen_tasks() -> None:
     prompts = evaluation.in_domain(sweep(config, prompts=300, relevant_fraction_test=1.0))
     seen = {tuple(task) for task in config.train_tasks.tolist()}
     for pattern, label in zip(prompts.patterns[0], prompts.labels[0], strict=True):
-        (positive,) = set(pattern[label > 0].tolist())
-        (negative,) = set(pattern[label < 0].tolist())
+        (positive,), (negative,) = (set(pattern[side].tolist()) for side in (label > 0, label < 0))
         assert (positive, negative) not in seen
 
 
@@ -124,16 +116,14 @@ def test_prompts_are_paired_over_constants_of_the_test_and_independent_of_other_
 
 
 def test_noise_has_the_stated_norm_and_does_not_affect_labels() -> None:
+    config = CONFIGS[1]
     plain, noisy = (
-        evaluation.in_domain(sweep(CONFIGS[0], prompts=300), noise=size).tokens
-        for size in (0.0, 0.6)
+        evaluation.in_domain(sweep(config, prompts=300), noise=size).tokens for size in (0.0, 0.6)
     )
-    added = (noisy - plain)[..., : CONFIGS[0].feature_dimension]
     assert torch.equal(plain[..., 30:], noisy[..., 30:])
     # 6,300 sums of 30 squares: relative standard error sqrt(2 / 30 / 6300) = 0.003.
-    assert added.square().sum(-1).mean().item() == pytest.approx(
-        (0.6 * CONFIGS[0].pattern_norm) ** 2, rel=0.015
-    )
+    size = (noisy - plain).square().sum(-1).mean().item()
+    assert size == pytest.approx((0.6 * config.pattern_norm) ** 2, rel=0.015)
 
 
 # Observables
@@ -142,21 +132,16 @@ def test_noise_has_the_stated_norm_and_does_not_affect_labels() -> None:
 @both_domains
 def test_initial_attention_and_magnitudes_in_closed_form(prompts_of: PromptsOf) -> None:
     """With kappa = 0 a score is (delta beta)^2 on the query's pattern and 0 elsewhere."""
-    configs = [
-        one_layer.Config(seed=seed, irrelevant_strength=0.0, attention_start=0.3)
-        for seed in range(3)
-    ]
+    start = one_layer.Config(irrelevant_strength=0.0, attention_start=0.3)
+    configs = [replace(start, seed=seed) for seed in range(3)]
     prompts = prompts_of(sweep(*configs))
     params = one_layer.init(configs)
     size = 0.3 * configs[0].pattern_norm
     count = (prompts.patterns[..., :-1] == prompts.patterns[..., -1:]).sum(dim=-1).numpy()
     same = count * np.exp(size**2)
     expected = (same / (same + prompts.patterns.shape[-1] - 1 - count)).mean(axis=-1)
-    assert_allclose(
-        training_curves.on_same(evaluation.attention(params, prompts), prompts),
-        expected,
-        atol=1e-12,
-    )
+    found = training_curves.on_same(evaluation.attention(params, prompts), prompts)
+    assert_allclose(found, expected, atol=1e-12)
     for values in training_curves.magnitudes(params, prompts).values():
         assert_allclose(values, size, atol=1e-12)
 
@@ -183,9 +168,8 @@ def test_embeddings_of_planted_directions() -> None:
     params = {"W_O": torch.from_numpy(rows), "W_V": torch.eye(size, dtype=torch.float64)[None]}
     blocks = {name: values[0] for name, values in neuron_figures.embeddings(params, config).items()}
     assert_allclose(blocks["feature magnitude"], [3, config.pattern_norm, 1, 1])
-    assert_allclose(
-        blocks["feature angle"], [0, np.arccos(6**-0.5), np.pi / 2, np.pi / 2], atol=1e-7
-    )
+    angles = [0, np.arccos(6**-0.5), np.pi / 2, np.pi / 2]
+    assert_allclose(blocks["feature angle"], angles, atol=1e-7)
     assert_allclose(blocks["label magnitude"], [2, 2, 0.5, 0.1])
     assert_allclose(blocks["label angle"], [0, np.pi, 0, np.pi])
 
@@ -193,13 +177,10 @@ def test_embeddings_of_planted_directions() -> None:
 def test_errors_and_hinge_losses_of_given_logits() -> None:
     """A logit of zero and NaN are wrong."""
     prompts = evaluation.in_domain(sweep(*CONFIGS[:2], prompts=4))
-    labels = torch.tensor([[1.0, 1, -1, -1], [1, 1, -1, -1]], dtype=torch.float64)
+    labels = torch.tensor([[1, 1, -1, -1]] * 2).double()
     prompts = replace(prompts, labels=labels[..., None])
     logits = torch.tensor([[2.0, -1, 0.5, -0.5], [0, 3, -3, torch.nan]], dtype=torch.float64)
-    assert evaluation.wrong(logits, prompts).tolist() == [
-        [False, True, True, False],
-        [True, False, False, True],
-    ]
+    assert_array_equal(evaluation.wrong(logits, prompts), [[0, 1, 1, 0], [1, 0, 0, 1]])
     assert_allclose(evaluation.hinge(logits, prompts), [(0 + 2 + 1.5 + 0.5) / 4, np.nan])
 
 
@@ -218,21 +199,15 @@ def test_pruning_equals_setting_rows_to_zero(trained: Runs) -> None:
     mask = pruning.first(whole.norms, 20)
     weights["W_O"][torch.from_numpy(mask)] = 0
     (logits,) = evaluation.logits(weights, whole.prompts, [20])
-    assert_allclose(
-        whole.without(mask)["hinge loss"], evaluation.hinge(logits, whole.prompts), rtol=1e-12
-    )
+    hinge = evaluation.hinge(logits, whole.prompts)
+    assert_allclose(whole.without(mask)["hinge loss"], hinge, rtol=1e-12)
     assert (np.abs(whole.rise(mask)) > 1e-9).all()
     # Without neurons F = 0: every answer is wrong and the hinge loss is 1.
     empty = whole.without(pruning.first(whole.norms, 64))
     assert (empty["classification error"] == 1).all() and (empty["hinge loss"] == 1).all()
 
 
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    count=st.integers(0, 12),
-    share=st.floats(0, 1),
-    more=st.floats(0, 1),
-)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 12), st.floats(0, 1), st.floats(0, 1))
 def test_masks_hold_the_smallest_and_first_neurons_and_are_nested(
     seed: int, count: int, share: float, more: float
 ) -> None:

@@ -31,11 +31,7 @@ def assert_frequency(hits: np.ndarray, expected: float) -> None:
     standard errors.
     """
     error = np.sqrt(expected * (1 - expected) / max(hits.size, 1))
-    assert hits.size == 0 or abs(hits.mean() - expected) <= 5 * error, (
-        hits.mean(),
-        expected,
-        error,
-    )
+    assert hits.size == 0 or abs(hits.mean() - expected) <= 5 * error, (hits.mean(), expected)
 
 
 # Tasks
@@ -74,10 +70,10 @@ def test_prompts_have_the_stated_distribution(alpha: float) -> None:
     query = batch.pattern[:, -1]
     label = batch.label
     for pattern in range(PATTERNS):
-        assert_frequency(
-            context == pattern, alpha / 2 if pattern in (a, b) else (1 - alpha) / (PATTERNS - 2)
-        )
-        if pattern not in (a, b):
+        if pattern in (a, b):
+            assert_frequency(context == pattern, alpha / 2)
+        else:
+            assert_frequency(context == pattern, (1 - alpha) / (PATTERNS - 2))
             assert_frequency(label[batch.pattern == pattern] > 0, 0.5)
     assert_frequency((context[:, 0::2] == a) & (context[:, 1::2] == a), (alpha / 2) ** 2)
     assert (label[batch.pattern == a] == 1).all() and (label[batch.pattern == b] == -1).all()
@@ -123,26 +119,19 @@ def test_tokens_are_the_columns_of_equation_6_and_hide_the_answer() -> None:
     batch = sampled(0.8, all_tasks(PATTERNS), count=30)
     tokens = prompt_tokens(batch, mu, nu, q)
     for prompt, i in ((0, 0), (3, 7), (29, CONTEXTS - 1), (5, CONTEXTS)):
-        x = (
-            mu[batch.pattern[prompt, i]]
-            + batch.strength[prompt, i] * nu[batch.irrelevant[prompt, i]]
-        )
+        irrelevant = batch.strength[prompt, i] * nu[batch.irrelevant[prompt, i]]
+        x = mu[batch.pattern[prompt, i]] + irrelevant
         y = 0 * q if i == CONTEXTS else batch.label[prompt, i] * q
         assert_allclose(tokens[prompt, i], np.concatenate([x, y]), atol=1e-15)
-    flipped = replace(
-        batch, label=batch.label * np.where(np.arange(CONTEXTS + 1) == CONTEXTS, -1, 1)
-    )
+    sign = np.where(np.arange(CONTEXTS + 1) == CONTEXTS, -1, 1)
+    flipped = replace(batch, label=batch.label * sign)
     assert_array_equal(tokens, prompt_tokens(flipped, mu, nu, q))
 
 
 # Patterns
 
 
-@given(
-    seed=st.integers(0, 1000),
-    law=st.sampled_from(sorted(PATTERN_LAWS)),
-    label=st.sampled_from(sorted(LABEL_LAWS)),
-)
+@given(st.integers(0, 1000), st.sampled_from([*PATTERN_LAWS]), st.sampled_from([*LABEL_LAWS]))
 def test_axes_are_orthogonal_and_do_not_mix_features_and_labels(
     seed: int, law: str, label: str
 ) -> None:
@@ -173,9 +162,8 @@ def test_combinations_are_orthogonal_and_have_the_right_sum_and_norm(
 ) -> None:
     coefficients = combined(np.eye(PATTERNS), total, combination)
     assert_allclose(coefficients.sum(axis=1), total, atol=1e-7)
-    assert_allclose(
-        coefficients @ coefficients.T, norm(total) ** 2 * np.eye(PATTERNS // 2), atol=1e-7
-    )
+    gram = norm(total) ** 2 * np.eye(PATTERNS // 2)
+    assert_allclose(coefficients @ coefficients.T, gram, atol=1e-7)
     mu = 2 * haar(np.random.default_rng(4), 30)[:PATTERNS]
     assert_allclose(combined(mu, total, combination), coefficients @ mu, atol=1e-7)
     assert_allclose(combined(np.eye(6), 1.0, combination), np.eye(6)[::2], atol=1e-15)

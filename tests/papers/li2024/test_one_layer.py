@@ -1,22 +1,22 @@
 """The one-layer model: its reduced form against eq. 7 token by token, its start and its batches."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_array_equal
 from scipy.linalg import block_diag
 from torch.testing import assert_close
 
 from icl import registry
 from icl.core.config import grid
-from icl.core.sweep import Sweep
 from icl.core.training import loss_and_gradient, train
 from icl.models.optimisers import Params
 from icl.papers.li2024 import one_layer
 from icl.papers.li2024.patterns import haar
 from tests.oracles import li2024 as oracle
+from tests.oracles.training import batch_of, sweep_of
 
 CONFIGS = (
     one_layer.Config(seed=0, batch=24, readout_rate=1.0),
@@ -26,20 +26,11 @@ CONFIGS = (
 )
 
 
-def batch_of(configs: Sequence[one_layer.Config], step: int = 3) -> Params:
-    return {n: torch.from_numpy(a) for n, a in one_layer.sample(configs, step).items()}
-
-
 def prompts_of(
     config: one_layer.Config, batch: Params, run: int, turn: np.ndarray | None = None
 ) -> torch.Tensor:
-    return oracle.one_layer_prompts(
-        config, {name: a[run].numpy() for name, a in batch.items()}, turn
-    )
-
-
-def sweep_of(configs: Sequence[one_layer.Config], steps: int) -> Sweep:
-    return Sweep("test", one_layer.MODEL, tuple(configs), (steps,), one_layer.Evaluation())
+    factors = {name: factor[run].numpy() for name, factor in batch.items()}
+    return oracle.one_layer_prompts(config, factors, turn)
 
 
 @pytest.mark.parametrize("attended", ["contexts", one_layer.QUERY_TOO])
@@ -47,18 +38,17 @@ def test_logits_losses_and_gradients_are_those_of_equation_7_token_by_token(atte
     """The gradient of the read-out is multiplied by its rate."""
     configs = [replace(config, attended=attended) for config in CONFIGS]
     params = oracle.asymmetric_weights(configs)
-    batch = batch_of(configs)
+    batch = batch_of(one_layer, configs, 3)
     logits = one_layer.logits(params, batch, configs)
-    losses, ours = loss_and_gradient(sweep_of(configs, 1), params, batch)
+    losses, ours = loss_and_gradient(sweep_of(one_layer, configs, (1,)), params, batch)
     assert len({round(loss, 3) for loss in losses.tolist()}) == len(configs)
     for run, config in enumerate(configs):
         weights = oracle.weights_of(params, run)
         prompts = prompts_of(config, batch, run)
         expected = oracle.one_layer_logit(weights, prompts, attended)
         assert_close(logits[run], expected, rtol=1e-12, atol=1e-12)
-        loss, gradients = oracle.one_layer_gradients(
-            weights, prompts, batch["label"][run, :, -1], attended
-        )
+        label = batch["label"][run, :, -1]
+        loss, gradients = oracle.one_layer_gradients(weights, prompts, label, attended)
         assert losses[run].item() == pytest.approx(loss, rel=1e-12)
         assert min(theirs.abs().max() for theirs in gradients.values()) > 1e-3
         gradients["a"] *= config.readout_rate
@@ -68,30 +58,22 @@ def test_logits_losses_and_gradients_are_those_of_equation_7_token_by_token(atte
 
 def test_sgd_does_not_depend_on_the_coordinates() -> None:
     """Training eq. 7 with SGD on rotated patterns gives the losses of patterns along the axes."""
-    sgd = {
-        "optimiser": "sgd",
-        "learning_rate": 1.5,
-        "pattern_law": "axes",
-        "label_law": "axis",
-        "readout_rate": 1.0,
-    }
-    configs = [replace(config, **sgd) for config in CONFIGS[:2]]
+    sgd = dict(optimiser="sgd", learning_rate=1.5, readout_rate=1.0)
+    configs = [replace(c, pattern_law="axes", label_law="axis", **sgd) for c in CONFIGS[:2]]
     steps = 6
-    losses = train(sweep_of(configs, steps)).losses
+    losses = train(sweep_of(one_layer, configs, (steps,))).losses
     for run, config in enumerate(configs):
         rng = np.random.default_rng(run)
         turn = block_diag(haar(rng, config.feature_dimension), haar(rng, config.label_dimension))
         params = oracle.weights_of(one_layer.init(configs), run)
         params["W_O"] = params["W_O"] @ torch.from_numpy(turn.T)
         for step in range(steps):
-            batch = batch_of(configs, step)
+            batch = batch_of(one_layer, configs, step)
             prompts = prompts_of(config, batch, run, turn)
             label = batch["label"][run, :, -1]
             loss, gradients = oracle.one_layer_gradients(params, prompts, label)
             assert loss == pytest.approx(losses[run, step], rel=1e-10)
-            params |= {
-                name: params[name] - config.learning_rate * g for name, g in gradients.items()
-            }
+            params |= {name: params[name] - 1.5 * slope for name, slope in gradients.items()}
 
 
 def test_the_initial_weights_are_those_of_the_paper() -> None:
@@ -101,17 +83,11 @@ def test_the_initial_weights_are_those_of_the_paper() -> None:
     neurons = configs[0].neurons
     std = configs[0].output_std
     for run, config in enumerate(configs):
-        starts = {
-            "W_Q": config.attention_start,
-            "W_K": config.attention_start,
-            "W_V": config.value_start,
-        }
-        for name, start in starts.items():
+        delta = config.attention_start
+        for name, start in {"W_Q": delta, "W_K": delta, "W_V": config.value_start}.items():
             assert torch.equal(params[name][run], start * torch.eye(size, dtype=torch.float64))
-        assert (
-            sorted(params["a"][run].tolist())
-            == np.repeat([-config.readout, config.readout], neurons // 2).tolist()
-        )
+        signs = np.repeat([-1, 1], neurons // 2)
+        assert_array_equal(params["a"][run].sort().values, config.readout * signs)
     # The two halves of the grid have the same seeds.
     outputs = params["W_O"][:100]
     entries = params["W_O"][:100].numel()
@@ -143,10 +119,8 @@ def test_trainings_of_the_theorems_differ_in_one_constant_and_what_follows_from_
         steps = first.snapshots[-1] * m_1 / 6 * (np.log(m_1) / np.log(6)) ** 0.5
         assert abs(sweep.snapshots[-1] - steps) <= 0.5
         (constant,) = changed - ({"readout"} if m_1 == 6 else {"task_shifts"})
-        assert (
-            sweep.name
-            == f"li_icl_sgd_{constant.removesuffix('_patterns')}_{getattr(config, constant)}"
-        )
+        short = constant.removesuffix("_patterns")
+        assert sweep.name == f"li_icl_sgd_{short}_{getattr(config, constant)}"
 
 
 @pytest.mark.parametrize("prompts", [32, 96])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,16 +10,16 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from icl.core.sweep import Sweep
 from icl.core.training import loss_and_gradient, train
 from icl.models.optimisers import Params
 from icl.papers.li2024 import one_layer, stack
 from tests.oracles import li2024 as oracle
+from tests.oracles.training import batch_of, sweep_of, value_and_gradient
 from tests.rounding import rounding
 
-SMALL: dict[str, Any] = {
-    "irrelevant_patterns": 5, "label_dimension": 4, "neurons": 12, "batch": 7, "context_length": 6
-}  # fmt: skip
+SMALL: dict[str, Any] = dict(
+    irrelevant_patterns=5, label_dimension=4, neurons=12, batch=7, context_length=6
+)
 CONFIGS = tuple(
     stack.Config(seed=seed, pattern_norm=norm, **SMALL) for seed, norm in enumerate((1.0, 1.3, 2.0))
 )
@@ -30,14 +31,9 @@ def weights(configs: Sequence[stack.Config]) -> Params:
     rng = np.random.default_rng(3)
     start = stack.init(configs)
     sizes = {"W_Q": 0.3, "W_K": 0.3, "W_V": 0.3, "W_O": 0.5, "W_2": 0.0, "a": 0.1}
-    moved = {
-        n: w + sizes[n] * torch.from_numpy(rng.standard_normal(w.shape)) for n, w in start.items()
-    }
+    noise = {name: torch.from_numpy(rng.standard_normal(w.shape)) for name, w in start.items()}
+    moved = {name: w + sizes[name] * noise[name] for name, w in start.items()}
     return moved | {"W_2": 0.3 * start["W_2"]}
-
-
-def batch_of(configs: Sequence[stack.Config]) -> Params:
-    return {n: torch.from_numpy(a) for n, a in stack.sample(configs, 2).items()}
 
 
 def literal_loss(
@@ -53,44 +49,36 @@ def literal_loss(
 def test_the_loss_and_its_gradients_are_those_of_the_literal_stack(attended: str) -> None:
     configs = tuple(replace(config, attended=attended) for config in CONFIGS)
     params = weights(configs)
-    batch = batch_of(configs)
-    plan = Sweep("test", stack.MODEL, configs, (1,), stack.Evaluation())
-    losses, ours = loss_and_gradient(plan, params, batch)
+    batch = batch_of(stack, configs, 2)
+    losses, ours = loss_and_gradient(sweep_of(stack, configs, (1,)), params, batch)
     assert len({round(value, 3) for value in losses.tolist()}) == len(configs)
     for run in range(len(configs)):
-        leaves = {n: params[n].detach().clone().requires_grad_() for n in TRAINED}
-        loss = literal_loss({**params, **leaves}, batch, configs, run)
+        of_run = partial(literal_loss, batch=batch, configs=configs, run=run)
+        loss, slopes = value_and_gradient(of_run, params)
         assert losses[run].item() == pytest.approx(loss.item(), rel=1e-11)
-        for name, theirs in zip(
-            TRAINED, torch.autograd.grad(loss, list(leaves.values())), strict=True
-        ):
-            assert theirs[run].abs().max() > 1e-6, name
+        for name in TRAINED:
+            theirs = slopes[name][run]
+            largest = float(theirs.abs().max())
+            assert largest > 1e-6, name
             # Large scores cancel in the softmax's derivative, which amplifies rounding.
-            assert_close(
-                ours[name][run], theirs[run], rtol=0, atol=1e-7 * float(theirs[run].abs().max())
-            )
+            assert_close(ours[name][run], theirs, rtol=0, atol=1e-7 * largest)
 
 
 @pytest.mark.parametrize("attended", ["contexts", one_layer.QUERY_TOO])
 def test_a_stack_of_one_layer_is_the_one_layer_model(attended: str) -> None:
     plain = [one_layer.Config(seed=seed, attended=attended, **SMALL) for seed in range(3)]
     params = oracle.asymmetric_weights(plain)
-    factors = one_layer.sample(plain, 1)
-    expected = one_layer.logits(params, {n: torch.from_numpy(a) for n, a in factors.items()}, plain)
+    expected = one_layer.logits(params, batch_of(one_layer, plain, 1), plain)
     of_stack = {n: w[:, None] if n != "a" else w for n, w in params.items()}
-    of_stack["W_2"] = torch.zeros(
-        len(plain), 0, params["W_V"].shape[-1], params["a"].shape[-1], dtype=torch.float64
-    )
-    ours, attention = stack.forward(
-        of_stack, torch.from_numpy(stack.sample(plain, 1)["tokens"]), plain
-    )
+    of_stack["W_2"] = params["W_O"].mT[:, None][:, :0]
+    ours, attention = stack.forward(of_stack, batch_of(stack, plain, 1)["tokens"], plain)
     assert_close(ours, expected, rtol=1e-10, atol=1e-12)
     assert len(attention) == 1
 
 
 def test_the_attention_of_all_columns_ends_with_that_of_the_query() -> None:
     params = weights(CONFIGS)
-    tokens = batch_of(CONFIGS)["tokens"]
+    tokens = batch_of(stack, CONFIGS, 2)["tokens"]
     logits, asked = stack.forward(params, tokens, CONFIGS)
     again, whole = stack.forward(params, tokens, CONFIGS, last_layer_whole=True)
     columns = tokens.shape[2]
@@ -109,5 +97,5 @@ def test_the_attention_of_all_columns_ends_with_that_of_the_query() -> None:
 
 
 def test_training_moves_every_weight_but_the_read_out() -> None:
-    trained = train(Sweep("test", stack.MODEL, CONFIGS, (0, 2), stack.Evaluation()))
+    trained = train(sweep_of(stack, CONFIGS, (0, 2)))
     assert [name for name, w in trained.weights.items() if torch.equal(w[:, 0], w[:, 1])] == ["a"]
