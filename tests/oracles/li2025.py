@@ -38,15 +38,13 @@ def loss(params: Params, batch: Params, run: int, configs: Sequence[Config]) -> 
     for b, states in enumerate(batch["states"][run]):
         step = b % config.chain_length
         shared = int(batch["shared"][run])
-        examples = torch.cat(
-            [states[:1]] * shared + [states[1 : 1 + config.context_length - shared]]
-        )
+        others = states[1 : 1 + config.context_length - shared]
+        examples = torch.cat([states[:1]] * shared + [others])
         assert len(examples) == config.context_length
         one = {name: w[[run]] for name, w in params.items()}
         output, _ = layer(one, config, pattern[examples], pattern[states[0]], step)
-        losses.append(
-            (output - config.pattern_norm * pattern[states[0, step + 1]]).square().sum() / 2
-        )
+        wanted = config.pattern_norm * pattern[states[0, step + 1]]
+        losses.append((output - wanted).square().sum() / 2)
     return torch.stack(losses).mean()
 
 
@@ -72,16 +70,14 @@ def single_answer(
     code = np.eye(config.dimension - 2 * config.relevant_patterns)[0]
     shown = [np.concatenate([row[0], row[-1], code]) for row in context]
     prompt = np.stack([*shown, np.concatenate([query, np.zeros_like(query), code])])
-    output, _ = attend(
-        params, torch.from_numpy(prompt)[None, None] * column_scale([config]), config
-    )
+    scaled = torch.from_numpy(prompt)[None, None] * column_scale([config])
+    output, _ = attend(params, scaled, config)
     return np.array([nearest(output[0, 0], patterns, config)])
 
 
 def nearest(output: torch.Tensor, patterns: np.ndarray, config: Config) -> int:
-    return int(
-        (config.pattern_norm * torch.from_numpy(patterns) - output).square().sum(dim=-1).argmin()
-    )
+    distances = config.pattern_norm * torch.from_numpy(patterns) - output
+    return int(distances.square().sum(dim=-1).argmin())
 
 
 def path_probability(matrices: np.ndarray) -> float:

@@ -12,7 +12,6 @@ import torch
 from icl import registry
 from icl.core.config import grid
 from icl.core.runs import Runs
-from icl.core.sweep import Sweep
 from icl.core.table import Table
 from icl.core.training import train
 from icl.evidence import ledger
@@ -20,20 +19,14 @@ from icl.evidence.errors import GROUPS
 from icl.papers.li2024 import decoder, evaluation, one_layer, record, stack
 from icl.papers.li2024.record import held_out_loss
 from icl.pipeline import figures
+from tests.oracles.training import sweep_of
 from tests.rounding import chained, rounding
 
 
 @cache
 def _trained() -> Runs:
-    return train(
-        Sweep(
-            "li_icl",
-            one_layer.MODEL,
-            grid(one_layer.Config, seed=range(4)),
-            (*range(0, 401, 20),),
-            None,
-        )
-    )
+    configs = grid(one_layer.Config, seed=range(4))
+    return train(replace(sweep_of(one_layer, configs, range(0, 401, 20)), name="li_icl"))
 
 
 def trained(name: str, **tested: Any) -> Runs:
@@ -67,30 +60,23 @@ def test_a_diverged_run_is_drawn_last_and_on_a_tie_the_smallest_seed(
 
 def test_the_condition_of_the_claims_is_that_a_run_has_learnt() -> None:
     """Answers without knowledge cost 1, so that a loss of 0.1 is ignorance on one task in ten."""
-    conditions = [bound for claim in ledger.of_paper("li2024").claims for bound in claim.conditions]
-    of_loss = {
-        bound.at_most for bound in conditions if bound.observable.startswith(record.HELD_OUT_LOSS)
-    }
-    assert of_loss == {0.1}
+    bounds = [bound for claim in ledger.of_paper("li2024").claims for bound in claim.conditions]
+    of_loss = [bound for bound in bounds if bound.observable.startswith(record.HELD_OUT_LOSS)]
+    assert {bound.at_most for bound in of_loss} == {0.1}
 
 
 def test_held_out_prompts_are_never_trained_on() -> None:
     names = [name for name, key in registry.figures().items() if key == "li2024"]
-    assert record.HELD_OUT > max(
-        s.snapshots[-1] for name in names for s in registry.figure(name).sweeps("paper")
-    )
+    sweeps = [sweep for name in names for sweep in registry.figure(name).sweeps("paper")]
+    assert record.HELD_OUT > max(sweep.snapshots[-1] for sweep in sweeps)
 
 
 @pytest.mark.parametrize("model", [one_layer, stack, decoder])
 def test_the_held_out_loss_of_a_run_does_not_depend_on_the_others(model: Any) -> None:
     """The loss of a run that diverged is NaN."""
-    runs = train(
-        Sweep("test", model.MODEL, grid(model.Config, seed=range(3)), (0, 2), model.Evaluation())
-    )
-    runs = replace(
-        runs,
-        weights={n: torch.cat([w[:1], w[1:2] * math.nan, w[2:]]) for n, w in runs.weights.items()},
-    )
+    runs = train(sweep_of(model, grid(model.Config, seed=range(3)), (0, 2)))
+    for w in runs.weights.values():
+        w[1] = math.nan
     losses = held_out_loss(runs)
     assert ((losses > 0.3) & (losses < 2)).tolist() == [True, False, True] and math.isnan(losses[1])
     last = runs.last()
@@ -128,29 +114,23 @@ def test_the_run_of_the_inferred_seed_is_drawn_or_else_that_of_least_held_out_lo
         assert row.value == value
 
 
-def test_the_drawn_run_has_more_test_prompts_that_start_with_the_shared_ones() -> None:
+def test_the_drawn_run_has_more_test_prompts_and_a_band_its_last_snapshots_on_the_shared_ones() -> (
+    None
+):
+    """The snapshots share every prompt, those of all runs, and differ in the weights alone."""
     of_figure = record.Record(trained("figure9", drawn_seed=2))
+    runs = of_figure.runs
     drawn = of_figure.drawn_run()
-    shared = evaluation.in_domain(of_figure.runs.sweep).tokens
+    shared = evaluation.in_domain(runs.sweep).tokens
     many = evaluation.in_domain(drawn.sweep).tokens
     assert drawn.sweep.seeds == [2] and many.shape[1] == GROUPS * shared.shape[1]
     assert torch.equal(many[0, : shared.shape[1]], shared[2])
-    assert all(
-        torch.equal(w[0], of_figure.runs.weights[name][2]) for name, w in drawn.weights.items()
-    )
-
-
-def test_a_band_has_the_last_snapshots_of_the_drawn_run_on_one_set_of_prompts() -> None:
-    """The snapshots share every prompt, those of all runs, and differ in the weights alone."""
-    of_figure = record.Record(trained("figure9", drawn_seed=2))
+    assert all(torch.equal(w[0], runs.weights[name][2]) for name, w in drawn.weights.items())
     late = of_figure.checkpoints()
-    shared = evaluation.in_domain(of_figure.runs.sweep).tokens
-    steps = of_figure.runs.sweep.snapshots[-GROUPS:]
+    steps = runs.sweep.snapshots[-GROUPS:]
     assert len(late) == len(steps) == GROUPS
     for run, step in zip(late, steps, strict=True):
         assert torch.equal(evaluation.in_domain(run.sweep).tokens[0], shared[2])
-        assert all(
-            torch.equal(w[0], of_figure.runs.at(step)[name][2]) for name, w in run.last().items()
-        )
+        assert all(torch.equal(w[0], runs.at(step)[name][2]) for name, w in run.last().items())
     assert not torch.equal(late[0].last()["W_Q"], late[-1].last()["W_Q"])
     assert not torch.equal(shared[1], shared[2])

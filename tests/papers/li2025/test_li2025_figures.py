@@ -1,5 +1,6 @@
 """Rates and fits of the theorems, the curves, the drawn run, and refused constants."""
 
+import itertools
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -13,12 +14,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from icl.core.config import ConstantError, grid
 from icl.core.runs import Runs
-from icl.core.sweep import Sweep
 from icl.core.table import Table
 from icl.core.training import train
 from icl.papers.li2025 import cot_rates, error_figures, one_layer
 from icl.papers.li2025.transition_matrices import product
 from icl.pipeline import figures
+from tests.oracles.training import sweep_of
 
 
 @cache
@@ -42,9 +43,8 @@ def test_rates_by_hand() -> None:
 
 
 def test_the_fit_recovers_the_factors_of_its_times() -> None:
-    terms = np.array(
-        [cot_rates.training_terms(a, k, 20, 0.1) for a in (0.2, 0.5, 1.0) for k in (2, 4, 8)]
-    )
+    constants = itertools.product((0.2, 0.5, 1.0), (2, 4, 8))
+    terms = np.array([cot_rates.training_terms(alpha, k, 20, 0.1) for alpha, k in constants])
     assert_allclose(cot_rates.fitted_factors(terms, terms @ [0.03, 0.2]), [0.03, 0.2], rtol=1e-6)
     assert np.isnan(cot_rates.fitted_factors(terms, np.full(len(terms), np.nan))).all()
 
@@ -65,11 +65,7 @@ def test_a_power_law_is_fitted_exactly_and_one_of_given_exponent_in_the_mean(
 
 def test_the_target_loss_is_relative_to_the_squared_norm_of_the_patterns() -> None:
     configs = grid(one_layer.Config, pattern_norm=[1.0, 2.0], seed=[0])
-    runs = Runs(
-        Sweep("some", one_layer.MODEL, configs, (20,), one_layer.Evaluation()),
-        {},
-        np.full((2, 20), 0.15),
-    )
+    runs = Runs(sweep_of(one_layer, configs, (20,)), {}, np.full((2, 20), 0.15))
     assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, cot_rates.WINDOW])
 
 
@@ -80,14 +76,10 @@ def test_the_curves_of_the_default_constants_are_equal() -> None:
     """As on the authors' later slides, three panels agree at alpha' = 0.8, tau_o = 0.5 and rho_o
     = 0.6.
     """
-    default = {
-        "ICL, alpha'": "alpha'=0.8",
-        "ICL, tau_o^f": "tau_o^f=0.5",
-        "ICL, rho_o^f": "rho_o^f=0.6",
-    }
     table = measured("cot_factors")
     first, *others = (
-        table.curve(panel, curve, "classification error") for panel, curve in default.items()
+        table.curve(f"ICL, {factor}", f"{factor}={value}", "classification error")
+        for factor, value in {"alpha'": 0.8, "tau_o^f": 0.5, "rho_o^f": 0.6}.items()
     )
     assert len(first) == 11
     for other in others:
@@ -114,15 +106,12 @@ def test_noisy_steps_have_the_configured_positions() -> None:
     given = one_layer.Evaluation(misled_starts=2, misled_steps=2, specific_patterns=5, primacy=0.6)
     for step in (1, 2, 3):
         test = replace(given, noisy_step=step)
-        settings = test.end_setting(), test.misleading_setting()
-        exact = [
-            [bool((matrix == np.eye(5)).all()) for matrix in setting.matrices]
-            for setting in settings
-        ]
-        assert exact == [
-            [k != step for k in (1, 2, 3)],
-            [k % 3 == (step + 2) % 3 for k in (1, 2, 3)],
-        ]
+        k = np.array([1, 2, 3])
+        for setting, is_exact in (
+            (test.end_setting(), k != step),
+            (test.misleading_setting(), k % 3 == (step + 2) % 3),
+        ):
+            assert_array_equal((setting.matrices == np.eye(5)).all(axis=(1, 2)), is_exact)
         assert_allclose(product(test.setting().matrices), product(given.setting().matrices))
 
 
@@ -149,20 +138,13 @@ def test_invalid_constants_are_refused_before_training(
 
 def test_users_do_not_change_a_pinned_constant() -> None:
     """The user's value applies only to the sweeps that do not vary the constant."""
-    sweeps = figures.sweeps(
-        "cot_rates", "smoke", {one_layer.NAME: {"chain_length": 4, "relevant_patterns": 25}}
-    )
+    given = {"chain_length": 4, "relevant_patterns": 25}
+    sweeps = figures.sweeps("cot_rates", "smoke", {one_layer.NAME: given})
+    first = {name: sweep.configs[0] for name, sweep in sweeps.items()}
     for panel in cot_rates.PANELS[1:]:
-        assert (
-            tuple(getattr(sweeps[name].configs[0], panel.constant) for name in panel.sweeps)
-            == panel.values
-        )
-    assert sweeps["li_cot_k2"].configs[0].relevant_patterns == 25
-    assert (
-        sweeps["li_cot_m10"].configs[0].chain_length
-        == sweeps["li_cot_alpha"].configs[0].chain_length
-        == 4
-    )
+        assert tuple(getattr(first[name], panel.constant) for name in panel.sweeps) == panel.values
+    assert first["li_cot_k2"].relevant_patterns == 25
+    assert first["li_cot_m10"].chain_length == first["li_cot_alpha"].chain_length == 4
 
 
 def test_an_evaluation_of_a_band_counts_wrong_answers_up_to_its_queries() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,15 +20,15 @@ from icl.papers.li2025 import attention_figures, one_layer, prompts
 from icl.papers.li2025.decoding import chain_of_thought, draw_test, single_answer, wrong_answers
 from icl.papers.li2025.transition_matrices import gathering
 from tests.oracles import li2025 as oracle
+from tests.oracles.training import batch_of, value_and_gradient
 from tests.rounding import rounding
 
 SMALL = {"relevant_patterns": 8, "context_length": 6, "batch": 12}
+FIRST = one_layer.Config(seed=0, **SMALL, relevant_fraction=0.5)
 CONFIGS = (
-    one_layer.Config(seed=0, **SMALL, relevant_fraction=0.5),
-    one_layer.Config(
-        seed=1, **SMALL, relevant_fraction=0.5, learning_rate=1.0, pattern_norm=1.3, code_norm=0.7
-    ),
-    one_layer.Config(seed=2, **SMALL, relevant_fraction=1.0),
+    FIRST,
+    replace(FIRST, seed=1, learning_rate=1.0, pattern_norm=1.3, code_norm=0.7),
+    replace(FIRST, seed=2, relevant_fraction=1.0),
 )
 DEEP = tuple(replace(config, layers=3, heads=2, start_std=0.1) for config in CONFIGS)
 TEST = one_layer.Evaluation(
@@ -44,20 +45,15 @@ def sweep(configs: Sequence[one_layer.Config], *snapshots: int) -> Sweep:
 
 
 def runs(params: Params, configs: Sequence[one_layer.Config]) -> Runs:
-    return Runs(
-        sweep(configs),
-        {name: w[:, None] for name, w in params.items()},
-        np.zeros((len(configs), 0)),
-    )
+    weights = {name: w[:, None] for name, w in params.items()}
+    return Runs(sweep(configs), weights, np.zeros((len(configs), 0)))
 
 
 def away_from_the_start(configs: Sequence[one_layer.Config]) -> Params:
     """Weights without symmetries, large enough that every part of the model matters."""
     rng = np.random.default_rng(5)
-    return {
-        n: w + 0.2 * torch.from_numpy(rng.standard_normal(w.shape))
-        for n, w in one_layer.init(configs).items()
-    }
+    start = one_layer.init(configs)
+    return {n: w + 0.2 * torch.from_numpy(rng.standard_normal(w.shape)) for n, w in start.items()}
 
 
 def alone(params: Params, run: int) -> Params:
@@ -84,16 +80,15 @@ def test_no_direction_of_the_pattern_space_is_special_at_the_start(seed: int) ->
     """Initially W_Q and W_K are delta I and W_V copies."""
     rng = np.random.default_rng(seed)
     params = one_layer.init(CONFIGS[:1])
-    rotation, chains, query = (
-        torch.from_numpy(rng.standard_normal(n)) for n in ((8, 8), (1, 1, 3, 4, 8), (1, 1, 8))
-    )
-    rotation = torch.linalg.qr(rotation)[0]
-    (output, maps), (rotated, unchanged) = (
-        one_layer.attend(
-            params, one_layer.columns(*vectors, torch.tensor([1]), CONFIGS[:1]), CONFIGS[0]
-        )
-        for vectors in ((chains, query), (chains @ rotation.T, query @ rotation.T))
-    )
+    chains, query = (torch.from_numpy(rng.standard_normal(n)) for n in ((1, 1, 3, 4, 8), (1, 1, 8)))
+    rotation = torch.from_numpy(np.linalg.qr(rng.standard_normal((8, 8)))[0])
+
+    def attend(*vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        prompt = one_layer.columns(*vectors, torch.tensor([1]), CONFIGS[:1])
+        return one_layer.attend(params, prompt, FIRST)
+
+    output, maps = attend(chains, query)
+    rotated, unchanged = attend(chains @ rotation.T, query @ rotation.T)
     assert_allclose(rotated, output @ rotation.T, atol=1e-12)
     assert_allclose(unchanged, maps, atol=1e-12)
 
@@ -102,24 +97,16 @@ def test_initially_the_layer_copies_and_attends_to_equal_patterns_and_steps() ->
     config = one_layer.Config(pattern_norm=2.0, code_norm=0.6, attention_start=0.5, value_start=0.3)
     vectors = torch.eye(20, dtype=torch.float64)[torch.tensor([[[[1, 2, 3, 4], [5, 6, 7, 8]]]])]
     prompt = one_layer.columns(vectors, vectors[:, :, 0, 1], torch.tensor([1]), [config])
-    nonzero = [set(np.flatnonzero(column)) for column in prompt[0, 0].numpy()]
-    assert nonzero == [
-        {1, 22, 40},
-        {2, 23, 41},
-        {3, 24, 42},
-        {5, 26, 40},
-        {6, 27, 41},
-        {7, 28, 42},
-        {2, 41},
-    ]
+    nonzero = [np.flatnonzero(column).tolist() for column in prompt[0, 0].numpy()]
+    steps = [(1, 22, 40), (2, 23, 41), (3, 24, 42), (5, 26, 40), (6, 27, 41), (7, 28, 42)]
+    assert nonzero == [*map(list, steps), [2, 41]]
     output, maps = one_layer.attend(one_layer.init([config]), prompt, config)
     # delta^2 beta^2 for pattern 2 and delta^2 |c|^2 for step 2.
-    gain = np.exp(
-        (0.5 * 2.0) ** 2 * np.array([0, 1, 0, 0, 0, 0])
-        + (0.5 * 0.6) ** 2 * np.array([0, 1, 0, 0, 1, 0])
-    )
-    assert_allclose(maps[0, 0, 0, 0], gain / gain.sum(), atol=1e-12)
-    assert_allclose(output[0, 0][[2, 3, 4, 6, 7, 8]], 0.3 * 2.0 * gain / gain.sum(), atol=1e-12)
+    pattern, code = np.array([0, 1, 0, 0, 0, 0]), np.array([0, 1, 0, 0, 1, 0])
+    gain = np.exp((0.5 * 2.0) ** 2 * pattern + (0.5 * 0.6) ** 2 * code)
+    attention = gain / gain.sum()
+    assert_allclose(maps[0, 0, 0, 0], attention, atol=1e-12)
+    assert_allclose(output[0, 0][[2, 3, 4, 6, 7, 8]], 0.3 * 2.0 * attention, atol=1e-12)
 
 
 @every_depth
@@ -127,24 +114,18 @@ def test_the_reduced_loss_and_gradient_are_the_literal_ones(
     configs: Sequence[one_layer.Config],
 ) -> None:
     params = away_from_the_start(configs)
-    batch = {name: torch.from_numpy(array) for name, array in one_layer.sample(configs, 3).items()}
+    batch = batch_of(one_layer, configs, 3)
     losses, gradients = loss_and_gradient(sweep(configs), params, batch)
     for run in range(len(configs)):
-        leaves = {n: w.detach().requires_grad_() for n, w in params.items()}
-        value = oracle.loss(leaves, batch, run, configs)
+        of_run = partial(oracle.loss, batch=batch, run=run, configs=configs)
+        value, expected = value_and_gradient(of_run, params)
         assert_allclose(losses[run].item(), value.item(), rtol=1e-12)
-        for name, expected in zip(
-            leaves, torch.autograd.grad(value, list(leaves.values())), strict=True
-        ):
-            assert_allclose(gradients[name][run], expected[run], atol=1e-12)
+        for name, slope in expected.items():
+            assert_allclose(gradients[name][run], slope[run], atol=1e-12)
 
 
 def test_w_v_has_its_own_learning_rate_and_a_diverging_run_affects_no_other() -> None:
-    configs = (
-        CONFIGS[0],
-        replace(CONFIGS[0], value_rate=0.0),
-        replace(CONFIGS[0], learning_rate=1e300),
-    )
+    configs = FIRST, replace(FIRST, value_rate=0.0), replace(FIRST, learning_rate=1e300)
     weights = train(sweep(configs, 2)).weights
     assert torch.equal(weights["W_V"][1, 0], weights["W_V"][1, -1])
     assert not torch.equal(weights["W_V"][0, 0], weights["W_V"][0, -1])
@@ -202,9 +183,8 @@ def test_attention_and_leading_patterns_are_those_of_literal_prompts(
         groups = np.zeros((queries, 3, *weights.shape[1:]))
         right_leads = np.zeros((queries, 3))
         for q, step in np.ndindex(queries, 3):
-            chain = torch.from_numpy(
-                np.stack([shown.query[q], *drawn.patterns[shown.right[q, 1:]]])
-            )
+            later = drawn.patterns[shown.right[q, 1:]]
+            chain = torch.from_numpy(np.stack([shown.query[q], *later]))
             states = np.concatenate([shown.states[q, :length], shown.right[q][None]])
             context = torch.from_numpy(shown.vectors[q, :length])
             maps = oracle.layer(alone(params, run), config, context, chain, step)[1].numpy()

@@ -39,14 +39,13 @@ def test_matrices_exist_in_the_stated_range_and_have_few_noisy_steps(
     tau = least * (most / least) ** place
     noisy = with_primacy(steps, patterns, tau, lead)
     Setting(1.0, noisy)  # refuses rows that are not probabilities
-    assert len(noisy) <= steps and (
-        len(noisy) == 1 or tau < least ** ((len(noisy) - 1) / steps) * (1 + 1e-8)
-    )
+    assert len(noisy) <= steps
+    # With one noisy step fewer, this path probability cannot be reached.
+    assert len(noisy) == 1 or tau < least ** ((len(noisy) - 1) / steps) * (1 + 1e-8)
     assert path_probability(noisy) == pytest.approx(tau, rel=1e-8)
     assert primacy(noisy) == pytest.approx(lead, abs=1e-8)
-    assert_array_equal(
-        best_chains(noisy), np.arange(patterns)[:, None].repeat(len(noisy) + 1, axis=1)
-    )
+    unchanged = np.arange(patterns)[:, None].repeat(len(noisy) + 1, axis=1)
+    assert_array_equal(best_chains(noisy), unchanged)
     for outside in (least * 0.99, most * 1.01):
         with pytest.raises(ValueError, match="tau must lie in"):
             with_primacy(steps, patterns, outside, lead)
@@ -56,12 +55,8 @@ def test_matrices_exist_in_the_stated_range_and_have_few_noisy_steps(
 def test_random_matrices_lie_in_this_range(seed: int, steps: int, patterns: int) -> None:
     # The likeliest outcomes form permutations; the rest is random.
     rng = np.random.default_rng(seed)
-    rows = np.sort(rng.dirichlet(np.full(patterns, 0.5), size=(steps, patterns)), axis=-1)[
-        ..., ::-1
-    ]
-    matrices = np.stack(
-        [[np.roll(row, shift) for shift, row in enumerate(matrix)] for matrix in rows]
-    )
+    falling = -np.sort(-rng.dirichlet(np.full(patterns, 0.5), size=(steps, patterns)), axis=-1)
+    matrices = np.stack([[np.roll(row, n) for n, row in enumerate(rows)] for rows in falling])
     with_primacy(steps, patterns, path_probability(matrices), primacy(matrices))
 
 
