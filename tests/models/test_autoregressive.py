@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import solve_ivp
 from torch.testing import assert_close
 
-from icl.core.runs import diverged
+from icl.core.runs import Runs, diverged
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.models.autoregressive import config as layer
@@ -20,6 +20,7 @@ from icl.models.autoregressive import gradients, model, theory, trainings
 from icl.models.autoregressive.config import Config
 from icl.tasks import linear_dynamics as tasks
 from tests.oracles import autoregressive as oracle
+from tests.oracles.training import sweep_of
 from tests.rounding import rounding
 
 LAWS = ("gaussian", "sparse", "full-one")
@@ -28,20 +29,12 @@ ONE = np.eye(5)
 
 
 def config(law: str = "gaussian", **constants: Any) -> Config:
-    return Config(
-        **{
-            "law": law,
-            "scale": trainings.SCALES[law],
-            "learning_rate": trainings.LEARNING_RATES[law],
-            **constants,
-        }
-    )
+    usual = dict(scale=trainings.SCALES[law], learning_rate=trainings.LEARNING_RATES[law])
+    return Config(law=law, **usual | constants)
 
 
-def sweep(*configs: Config, steps: int = 5, every: int = 1) -> Sweep:
-    return Sweep(
-        "test", model.MODEL, configs, tuple(range(0, steps + 1, every)), layer.Evaluation()
-    )
+def sweep(*configs: Config, steps: int, every: int = 1) -> Sweep:
+    return sweep_of(model, configs, range(0, steps + 1, every))
 
 
 @pytest.mark.parametrize("law", LAWS[:2])
@@ -61,15 +54,13 @@ def test_the_recursion_of_a_and_b_is_the_population_gradient(law: str) -> None:
     """Of full blocks under Assumption 4.1, of masked ones also for all ones; 1e-12 allows
     rounding in 200 steps.
     """
-    two, masked, full = (
-        train(
-            sweep(
-                *(config(law, start=start, gradient_estimator=estimator) for start in STARTS),
-                steps=200,
-            )
-        )
-        for estimator in ("population_scalar", "population_diagonal", "population")
-    )
+
+    def trained(estimator: str) -> Runs:
+        configs = (config(law, start=start, gradient_estimator=estimator) for start in STARTS)
+        return train(sweep(*configs, steps=200))
+
+    estimators = "population_scalar", "population_diagonal", "population"
+    two, masked, full = map(trained, estimators)
     for blocks in [masked] if law == "full-one" else [masked, full]:
         for name, w in two.weights.items():
             wanted = w[..., None, None] * torch.eye(5, dtype=torch.float64)
@@ -106,9 +97,8 @@ def test_any_blocks_precondition_one_gradient_step() -> None:
     """y_t is B times the gradient step of size 1 / (t - 1) times A x_t."""
     a, b = np.random.default_rng(0).standard_normal((2, 5, 5))
     x = layer.sequences(config(length=9, samples=5))
-    assert_allclose(
-        oracle.block_predictions(a, b, x), oracle.gradient_steps(a, b, x), rtol=0, atol=1e-13
-    )
+    wanted = oracle.gradient_steps(a, b, x)
+    assert_allclose(oracle.block_predictions(a, b, x), wanted, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize(("scale", "length"), [(0.5, 4), (0.5, 100), (2.0, 30)])
@@ -136,9 +126,8 @@ def test_other_blocks_have_no_gradient_in_the_mean_over_rotations(law: str) -> N
         x = torch.from_numpy(tasks.sequences(w * np.exp(2j * np.pi * k / 8), u, 7))
         slopes.append(torch.autograd.grad(oracle.loss(*leaves, x), leaves))
     key_query, value = slopes[0]
-    assert not any(
-        part.any() for part in (key_query[:3], key_query[:, :3], value[3:], value[:, :3])
-    )
+    unused = key_query[:3], key_query[:, :3], value[3:], value[:, :3]
+    assert not any(part.any() for part in unused)
     for of_block, rows in zip(zip(*slopes, strict=True), (slice(6, 9), slice(0, 3)), strict=True):
         mean = torch.stack(of_block).mean(dim=0)
         single = of_block[0].clone()
@@ -149,9 +138,8 @@ def test_other_blocks_have_no_gradient_in_the_mean_over_rotations(law: str) -> N
 
 @pytest.mark.parametrize(("dimension", "most"), [(2, 10), (5, 30), (10, 20)])
 def test_sanders_monomials_are_counted(dimension: int, most: int) -> None:
-    own = config(
-        "full-one", gradient_estimator="population_unnormalised", dimension=dimension, length=most
-    )
+    sizes = dict(dimension=dimension, length=most)
+    own = config("full-one", gradient_estimator="population_unnormalised", **sizes)
     linear, quadratic = oracle.counted(dimension, most)
     assert theory.unnormalised_coefficients(own) == (1, quadratic / linear, (most - 1) / linear)
 
@@ -160,13 +148,8 @@ def test_the_loss_of_six_scalars_is_that_of_the_layer_without_a_mean() -> None:
     """On a grid of phases that integrates every product exactly; with a_3 and b_1 alone it is
     the loss of a and b.
     """
-    six = config(
-        "full-one",
-        gradient_estimator="population_six_scalars",
-        dimension=2,
-        length=4,
-        perturbation=0.5,
-    )
+    sizes = dict(dimension=2, length=4, perturbation=0.5)
+    six = config("full-one", gradient_estimator="population_six_scalars", **sizes)
     weights = model.init([six])
     two = replace(six, gradient_estimator="population_unnormalised")
     wanted = oracle.loss_of_six(weights["KQ"][0].numpy(), weights["PV"][0].numpy(), 2, 4)
@@ -176,24 +159,16 @@ def test_the_loss_of_six_scalars_is_that_of_the_layer_without_a_mean() -> None:
     assert_close((found[0], found[1]["KQ"][:, 2]), (few[0], few[1]["KQ"]))
 
 
-@given(
-    law=st.sampled_from(LAWS),
-    d=st.integers(2, 4),
-    length=st.integers(3, 9),
-    samples=st.sampled_from([1, 5, 130]),
-)
+@given(st.sampled_from(LAWS), st.integers(2, 4), st.integers(3, 9), st.sampled_from([1, 5, 130]))
 def test_prefix_sums_give_the_gradient_of_the_definition(
     law: str, d: int, length: int, samples: int
 ) -> None:
     """In double precision, at unstructured weights, also over several chunks of sequences."""
-    own = config(
-        law, gradient_estimator="sample_all_blocks", dimension=d, length=length, samples=samples
-    )
+    sizes = dict(dimension=d, length=length, samples=samples)
+    own = config(law, gradient_estimator="sample_all_blocks", **sizes)
     rng = np.random.default_rng(length)
     start = model.init([own])
-    weights = {
-        name: torch.from_numpy(rng.standard_normal(tuple(w.shape))) for name, w in start.items()
-    }
+    weights = {name: torch.from_numpy(rng.standard_normal(w.shape)) for name, w in start.items()}
     found = model.loss_and_gradient(weights, {}, [own])
     wanted = oracle.of_all_blocks(weights, [own])
     assert_close(found, wanted, rtol=1e-11, atol=1e-11)
@@ -223,21 +198,17 @@ def test_sampled_training_is_literal_training(law: str, monkeypatch: pytest.Monk
 def test_a_diverging_run_changes_no_other_and_only_samples_depend_on_the_seed(
     estimator: str,
 ) -> None:
-    good, bad, other = (
-        config(
-            "full-one", start=(0.5, 1.5), gradient_estimator=estimator, samples=20, length=8, **own
-        )
-        for own in ({}, {"learning_rate": 50.0}, {"seed": 1})
-    )
+    sizes = dict(start=(0.5, 1.5), samples=20, length=8)
+    good = config("full-one", gradient_estimator=estimator, **sizes)
+    bad = replace(good, learning_rate=50.0)
+    other = replace(good, seed=1)
+    is_sampled = estimator.startswith("sample")
     together = train(sweep(good, bad, other, steps=30))
     alone = train(sweep(good, steps=30))
     for name, w in alone.weights.items():
         assert torch.equal(together.weights[name][0], w[0])
-        assert torch.equal(together.weights[name][2], w[0]) == estimator.startswith("population")
+        assert torch.equal(together.weights[name][2], w[0]) != is_sampled
     assert_array_equal(together.losses[0], alone.losses[0])
-    assert len(diverged(together)) == 1 and diverged(together)[0].startswith(
-        "sweep test, run 1 (seed 0, learning_rate"
-    )
-    assert model.is_random([good, other]) and model.is_random([good]) == estimator.startswith(
-        "sample"
-    )
+    (complaint,) = diverged(together)
+    assert complaint.startswith("sweep test, run 1 (seed 0, learning_rate")
+    assert model.is_random([good, other]) and model.is_random([good]) == is_sampled

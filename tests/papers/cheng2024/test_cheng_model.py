@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import least_squares, minimize
 from torch.testing import assert_close
 
@@ -281,11 +281,10 @@ def test_rates_halve_and_layers_without_a_gradient_stay(optimiser: str) -> None:
 
 def test_prompts_are_those_of_the_seed_and_resampled_every_second_step() -> None:
     config = Config(prompts=5, resample=2, **MATRICES)
-    drawn = [next(iter(model.sample([config], step).values())) for step in range(4)]
-    assert np.array_equal(drawn[0], drawn[1]) and np.array_equal(drawn[2], drawn[3])
-    assert not np.array_equal(drawn[1], drawn[2])
-    other, again = (trained(dataclasses.replace(config, seed=seed)).losses for seed in (1, 0))
-    assert np.array_equal(trained(config).losses, again) and (again != other).all()
+    configs = [config, dataclasses.replace(config, seed=1)]
+    drawn = [next(iter(model.sample(configs, step).values())) for step in range(4)]
+    assert_array_equal(drawn[::2], drawn[1::2])
+    assert (drawn[1] != drawn[2]).all() and (drawn[0][0] != drawn[0][1]).all()
 
 
 def test_a_diverged_training_has_the_loss_of_the_prediction_0() -> None:

@@ -13,6 +13,7 @@ from icl.core.streams import random_bits, stream
 from icl.papers.li2024 import one_layer, prompts
 from icl.papers.li2024.patterns import LABEL_LAWS, PATTERN_LAWS, combined, haar
 from icl.papers.li2024.prompts import Prompts, all_tasks, prompt_tokens, sample_prompts
+from icl.tasks.linear_regression import rotation
 
 PATTERNS = 6
 IRRELEVANT = 24
@@ -169,10 +170,7 @@ def test_combinations_are_orthogonal_and_have_the_right_sum_and_norm(
     assert_allclose(combined(np.eye(6), 1.0, combination), np.eye(6)[::2], atol=1e-15)
 
 
-def test_rotations_have_no_preferred_direction() -> None:
-    # Without the sign correction the diagonal of the QR factor would have a non-zero mean.
-    rng = np.random.default_rng(3)
-    count = 4000
-    rotations = np.stack([haar(rng, 3) for _ in range(count)])
-    # Each entry has mean 0 and variance 1/3.
-    assert np.abs(rotations.mean(axis=0)).max() < 5 * np.sqrt(1 / 3 / count)
+def test_rotations_are_those_of_linear_regression() -> None:
+    """tests/tasks/test_linear_regression.py: no direction is preferred."""
+    one, other = (np.random.default_rng(3) for _ in range(2))
+    assert_array_equal(haar(one, 5), rotation(other, 5))
