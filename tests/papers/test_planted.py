@@ -27,19 +27,16 @@ def shown() -> Any:
 
 @every_paper
 def test_every_bound_of_a_paper_has_a_violation(key: str) -> None:
-    bounds = {
-        claim.id: {bound.observable for bound in claim.bounds}
-        for claim in ledger.of_paper(key).claims
-    }
+    claims = ledger.of_paper(key).claims
+    bounds = {claim.id: {bound.observable for bound in claim.bounds} for claim in claims}
     assert {claim: set(parts) for claim, parts in planted.tables()[key].PLANTED.items()} == bounds
 
 
 def test_the_pages_show_the_violations() -> None:
     """`python -m tests.planted` writes the list again."""
-    found = {
-        claim: {observable: one["what"] for observable, one in parts.items()}
-        for claim, parts in shown().items()
-    }
+    found = shown()
+    for parts in found.values():
+        parts.update({observable: one["what"] for observable, one in parts.items()})
     assert found == planted.listed()
 
 
@@ -48,9 +45,8 @@ def test_the_pages_show_the_violations() -> None:
 def test_a_violation_is_contradicted_and_its_control_is_not(
     key: str, claim: str, observable: str
 ) -> None:
-    outcome, _ = planted.judged(
-        key, claim, observable, planted.tables()[key].PLANTED[claim][observable]
-    )
+    violation = planted.tables()[key].PLANTED[claim][observable]
+    outcome, _ = planted.judged(key, claim, observable, violation)
     part, control = planted.estimates(key, claim, observable)
     assert outcome != SUPPORTED and part.outcome == CONTRADICTED, part
     assert control.outcome != CONTRADICTED, control

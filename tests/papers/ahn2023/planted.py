@@ -63,9 +63,7 @@ def stack(kind: str, layers: int, context_length: int) -> stacks.Structured:
 
 
 def within(user: Any, module: str, **functions: Callable[..., Any]) -> tuple[Patch, ...]:
-    """Gives `user` a copy of a module with other functions; the sound runs are constructed with
-    the module itself.
-    """
+    """Gives `user` a copy of a module with other functions; sound runs use the module itself."""
     return ((user, module, lambda original: SimpleNamespace(**vars(original) | functions)),)
 
 

@@ -27,8 +27,7 @@ def sound(figure: str) -> Trained:
 
 
 def constructed(sweep: Sweep, by: float = 0, **where: object) -> Runs:
-    """Few runs that go in one step to weights whose first layer is a functional gradient step;
-    others do nothing.
+    """Few runs that go in one step to weights whose first layer is a functional step, alone.
 
     The log losses are `planned`, and different by some number for configs with the constants
     `where`.
@@ -51,9 +50,7 @@ def constructed(sweep: Sweep, by: float = 0, **where: object) -> Runs:
 
 
 def planned(config: Config) -> float:
-    """A log loss as claimed, relative to that of the prediction 0: matched ones fall with depth,
-    others are ordered.
-    """
+    """A log loss over that of the prediction 0; matched ones fall with depth, others are ordered."""
     if config.labels == "comb" or config.kernel == "linear_exp":
         return 2.5 + 0.5 * (config.kernel != "linear_exp") + 0.01 * (config.seed % 3)
     place = ORDERS.get(config.labels, ORDERS["half_exp"]).index(config.kernel)

@@ -41,16 +41,14 @@ def ridge(penalty: float, cut: float) -> Model:
     def answer(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
         x = np.clip(inputs, -cut, cut)
         query = np.clip(queries, -cut, cut)
-        matrix = np.swapaxes(x, -1, -2) @ x + penalty * np.eye(x.shape[-1])
-        return (query @ np.linalg.solve(matrix, np.swapaxes(x, -1, -2) @ labels[..., None]))[..., 0]
+        matrix = x.mT @ x + penalty * np.eye(x.shape[-1])
+        return (query @ np.linalg.solve(matrix, x.mT @ labels[..., None]))[..., 0]
 
     return answer
 
 
 def layer(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """One linear layer at its limit for N = 2d standard normal examples: x' Gamma^-1 (1/k) sum_i
-    y_i x_i.
-    """
+    """One linear layer, trained on N = 2d normal examples: x' Gamma^-1 (1/k) sum_i y_i x_i."""
     d = inputs.shape[-1]
     moment = np.einsum("pk,pkd->pd", labels, inputs) / max(labels.shape[-1], 1)
     return np.einsum("pqd,pd->pq", queries, moment) / (1 + (d + 1) / (2 * d))
@@ -63,31 +61,24 @@ def last_label(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> n
 
 def predicting(model: Model) -> tuple[Patch, ...]:
 
-    def queries(
-        weights: Any, inputs: np.ndarray, labels: np.ndarray, asked: np.ndarray, heads: int
-    ) -> np.ndarray:
-        answers = np.stack([model(*run) for run in zip(inputs, labels, asked, strict=True)])
+    def queries(weights: Any, *prompts: np.ndarray, heads: int) -> np.ndarray:
+        answers = np.stack([model(*run) for run in zip(*prompts, strict=True)])
         return np.broadcast_to(answers, (SEEDS, *answers.shape[1:]))
 
     def prefixes(
         weights: Any, inputs: np.ndarray, labels: np.ndarray, asked: np.ndarray, heads: int
     ) -> np.ndarray:
-        count = range(labels.shape[-1])
-        parts = (
-            queries(weights, inputs[:, :, :k], labels[:, :, :k], asked[:, :, k : k + 1], heads)
-            for k in count
-        )
-        return np.concatenate(list(parts), axis=-1)
+        parts = [
+            queries(weights, inputs[:, :, :k], labels[:, :, :k], asked[:, :, [k]], heads=heads)
+            for k in range(labels.shape[-1])
+        ]
+        return np.concatenate(parts, axis=-1)
 
-    return (
-        (
-            decoder,
-            "predict",
-            lambda _: lambda weights, x, y, heads: prefixes(weights, x, y, x, heads),
-        ),
-        (decoder, "predict_prefixes", lambda _: prefixes),
-        (decoder, "predict_queries", lambda _: queries),
-    )
+    def predict(weights: Any, inputs: np.ndarray, labels: np.ndarray, heads: int) -> np.ndarray:
+        return prefixes(weights, inputs, labels, inputs, heads)
+
+    replaced = {"predict": predict, "predict_prefixes": prefixes, "predict_queries": queries}
+    return tuple((decoder, name, lambda _, new=new: new) for name, new in replaced.items())
 
 
 RIDGE = predicting(ridge(0.03, 4.0))

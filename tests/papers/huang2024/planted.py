@@ -42,9 +42,7 @@ def scaled(entry: int, factor: Callable[[int], float]) -> Change:
 
 
 def warped(earlier: Callable[[np.ndarray, int], np.ndarray], columns: slice = slice(2)) -> Change:
-    """Trainings that at eta t have the weights of eta t' = earlier(eta t, K), in the columns for
-    v_1 and any v_k.
-    """
+    """Trainings whose columns (for v_1 and v_k) have at eta t the weights of earlier(eta t, K)."""
 
     def change(runs: Runs) -> Runs:
         weights = runs.weights["Q"].clone()
@@ -91,9 +89,7 @@ FASTER_WITH_K = Planted(
 )
 SLOW_TAIL = Planted(
     "from 3 K^2 on, training slows to the cube root of time",
-    warped(
-        lambda time, k: np.minimum(time, 3 * k**2) * np.maximum(time / (3 * k**2), 1) ** (1 / 3)
-    ),
+    warped(lambda time, k: np.minimum(time, (time * 9 * k**4) ** (1 / 3))),
 )
 FAST_TAIL = Planted(
     "from K^2 on, training is four times as fast",

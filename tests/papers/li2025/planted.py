@@ -39,6 +39,10 @@ def on_shared(sweep: Sweep) -> Runs:
     return replace(shared(), sweep=replace(shared().sweep, test=small(sweep).test))
 
 
+def of_theorem_4(config: one_layer.Config) -> tuple[float, int, int]:
+    return config.relevant_fraction, config.chain_length, config.relevant_patterns
+
+
 def theorem_4(alpha: float, k: int, m: int) -> float:
     return float(np.dot(cot_rates.FACTORS, cot_rates.training_terms(alpha, k, m, cot_rates.TARGET)))
 
@@ -48,19 +52,14 @@ def by_law(sweep: Sweep, law: Law = theorem_4) -> Runs:
     no weights.
     """
     few = small(sweep)
-    times = [
-        law(c.relevant_fraction, c.chain_length, c.relevant_patterns) + c.seed % 3
-        for c in few.configs
-    ]
+    times = [law(*of_theorem_4(config)) + config.seed % 3 for config in few.configs]
     # At K = 12, theorem 4 with its factors exceeds the steps of the figure.
     losses = np.where(np.arange(2000) < np.array(times)[:, None], 100.0, 0.0)
     return Runs(few, {"W_Q": torch.zeros(len(times), len(few.snapshots))}, losses)
 
 
 def by_power(sweep: Sweep, exponent: float) -> Runs:
-    """Losses that reach eps at a time proportional to eps^-exponent, and theorem 4's loss at its
-    time.
-    """
+    """Losses that reach eps at a time like eps^-exponent, and the target at theorem 4's time."""
     runs = by_law(sweep)
     times = (runs.losses > 0).sum(axis=1, keepdims=True)
     norms = np.array([[config.pattern_norm**2] for config in runs.sweep.configs])
@@ -74,9 +73,8 @@ def made_by_hand(sweep: Sweep) -> Runs:
     start = one_layer.init(few.configs)
     same = 3 * torch.eye(few.configs[0].dimension, dtype=torch.float64)
     end = {n: torch.zeros_like(w) if n == "W_V" else same.expand_as(w) for n, w in start.items()}
-    return Runs(
-        few, {n: torch.stack([w, end[n]], dim=1) for n, w in start.items()}, np.zeros((SEEDS, 1))
-    )
+    weights = {name: torch.stack([w, end[name]], dim=1) for name, w in start.items()}
+    return Runs(few, weights, np.zeros((SEEDS, 1)))
 
 
 def sound(figure: str) -> Trained:
@@ -88,15 +86,15 @@ def sound(figure: str) -> Trained:
 # Violations
 
 
-def steps_by(what: str, law: Law) -> Planted:
+def steps_of(what: str, make: Callable[[Sweep], Runs]) -> Planted:
+    """The trainings but the shared one have other losses."""
     return Planted(
-        what,
-        lambda runs: {n: r if n == "li_cot" else by_law(r.sweep, law) for n, r in runs.items()},
+        what, lambda runs: {n: r if n == "li_cot" else make(r.sweep) for n, r in runs.items()}
     )
 
 
-def with_power(runs: Trained, exponent: float) -> Trained:
-    return {n: r if n == "li_cot" else by_power(r.sweep, exponent) for n, r in runs.items()}
+def steps_by(what: str, law: Law) -> Planted:
+    return steps_of(what, lambda sweep: by_law(sweep, law))
 
 
 def slower(what: str, law: Law) -> Planted:
@@ -232,8 +230,8 @@ PLANTED: Mapping[str, Mapping[str, Planted]] = {
         "growth of steps over theorem 4 in M": slower(
             "steps grow faster by M^0.4", lambda alpha, k, m: (m / 20) ** 0.4
         ),
-        "growth of steps over theorem 4 in 1/eps": Planted(
-            "steps grow as eps^-1.2", lambda runs: with_power(runs, 1.2)
+        "growth of steps over theorem 4 in 1/eps": steps_of(
+            "steps grow as eps^-1.2", lambda sweep: by_power(sweep, 1.2)
         ),
         "largest steps over theorem 4": slower(
             "all steps are 1.4 times as many", lambda alpha, k, m: 1.4

@@ -45,9 +45,7 @@ def made(figure: str, sweep: Sweep) -> Runs:
 
 
 def course(sweep: Sweep, config: Config) -> np.ndarray:
-    """The weights of one run, (snapshots, 4, D, D), small at first; some seeds wait with one
-    direction learnt.
-    """
+    """One run's weights, (snapshots, 4, D, D), small at first; some wait with one direction."""
     generator = np.random.default_rng(config.seed)
     d = config.dimension
     direction = generator.standard_normal(d)

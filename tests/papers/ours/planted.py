@@ -16,9 +16,7 @@ from tests.planted import Planted, Trained
 
 
 def sound(figure: str) -> Trained:
-    """Exact descent; exact weights with noise instead of training of two blocks; trainings of
-    all blocks on less.
-    """
+    """Exact descent, also with noise for training of two blocks; all blocks on fewer samples."""
     return {name: made(figure, name) for name in figures.sweeps(figure, "laptop", {})}
 
 
@@ -31,10 +29,8 @@ def made(figure: str, name: str) -> Runs:
     if not name.endswith("_reduced"):
         return trained(figure, name)
     exact = trained(figure, name.removesuffix("_reduced"))
-    rng = np.random.default_rng(0)
-    noise = (
-        0.1 / np.sqrt(sweep.configs[0].samples) * rng.standard_normal((len(sweep.configs), 1, 5, 5))
-    )
+    noise = np.random.default_rng(0).standard_normal((len(sweep.configs), 1, 5, 5))
+    noise *= 0.1 / np.sqrt(sweep.configs[0].samples)
     seeds = len(set(sweep.seeds))
     weights = {
         key: w[:, : len(sweep.snapshots)].repeat_interleave(seeds, dim=0) + torch.from_numpy(noise)

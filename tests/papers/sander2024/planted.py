@@ -8,9 +8,8 @@ from tests.planted import Planted, Trained
 
 
 def falling(runs: Trained) -> Trained:
-    factor = torch.linspace(2, 1 + 1e-4, 10, dtype=torch.float64).repeat(2)[
-        :, None
-    ]  # by T_max, for both d
+    # By T_max, for both d.
+    factor = torch.linspace(2, 1 + 1e-4, 10, dtype=torch.float64).repeat(2)[:, None]
     return {**runs, "sander_descent": changed(lambda w: factor * w)(runs["sander_descent"])}
 
 

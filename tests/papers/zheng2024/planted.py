@@ -19,14 +19,11 @@ Drawn = Callable[..., tuple[np.ndarray, np.ndarray]]
 
 @cache
 def trained(figure: str, name: str) -> Runs:
-    """A training of the laptop scale; those over T end at epoch 300, where the judged lengths
-    have converged.
-    """
+    """A training; those over T end at epoch 300, where the judged lengths have converged."""
     sweep = figures.sweeps(figure, "laptop", {})[name]
     if figure == "zheng_ratio_estimators":
-        sweep = replace(
-            sweep, test=layer.Evaluation(sequences=2000), snapshots=(*sweep.snapshots[:-1], 300)
-        )
+        snapshots = (*sweep.snapshots[:-1], 300)
+        sweep = replace(sweep, test=layer.Evaluation(sequences=2000), snapshots=snapshots)
     return train(sweep)
 
 
