@@ -11,14 +11,13 @@ from icl.papers.ahn2023 import linear_attention as model
 from icl.papers.ahn2023.linear_attention import Config
 from icl.tasks import linear_regression as tasks
 from tests.oracles.attention import linear_layer
+from tests.oracles.training import tensors
 
 
 def draw_tokens(
     config: Config, generator: np.random.Generator, count: int
 ) -> dict[str, np.ndarray]:
-    """Literal prompts of one run: tokens Z with a hidden query label, (count, d + 1, n + 1), and
-    the true label.
-    """
+    """One run's literal prompts: tokens Z, (count, d + 1, n + 1), and the label they hide."""
     root = model.covariance_root(config)
     task_factor = np.linalg.inv(root) if config.task_covariance == "inverse" else None
     normal = tasks.gaussian(generator, (count,), config.context_length, config.dimension)
@@ -28,15 +27,9 @@ def draw_tokens(
 
 
 def gram_and_query_of(batch: Params) -> Params:
-    """Return statistics of literal prompts in the form of
-    `linear_attention.draw_gram_and_query`; runs come first.
-    """
-    full, query = gram(batch["tokens"])
-    return {
-        "gram": full.movedim(1, -1).contiguous(),
-        "query": query.movedim(1, -1),
-        "target": batch["target"],
-    }
+    """Return statistics of literal prompts as `draw_gram_and_query` does; runs come first."""
+    full, query = (part.movedim(1, -1).contiguous() for part in gram(batch["tokens"]))
+    return {"gram": full, "query": query, "target": batch["target"]}
 
 
 def quadrature_over_task_and_query(config: Config, g: np.ndarray) -> tuple[Params, torch.Tensor]:
@@ -59,21 +52,15 @@ def quadrature_over_task_and_query(config: Config, g: np.ndarray) -> tuple[Param
 
 
 def attention_predictions(params: Params, z: torch.Tensor) -> torch.Tensor:
-    """Return the predictions of attention over all columns of Z, (runs, count, d + 1, n + 1) ->
-    (runs, count).
-    """
+    """Attention over all columns of Z: (runs, count, d + 1, n + 1) -> (runs, count)."""
     for layer in range(params["Q"].shape[1]):
         z = linear_layer(z, params["V"][:, layer, None], params["Q"][:, layer, None])
     return prediction(z)
 
 
 def attention_errors(params: Params, batch: Params, config: Config) -> torch.Tensor:
-    """Return the squared errors of the literal attention, (runs, count); untrained entries have
-    no gradient.
-    """
-    trained = {
-        name: torch.from_numpy(entries) for name, entries in model.trained_entries(config).items()
-    }
+    """Return the squared errors, (runs, count); untrained entries have no gradient."""
+    trained = tensors(model.trained_entries(config))
     weights = {name: torch.where(trained[name], w, w.detach()) for name, w in params.items()}
     return (attention_predictions(weights, batch["tokens"]) - batch["target"]).square()
 

@@ -22,14 +22,10 @@ def of_all_blocks(weights: Params, configs: Sequence[Config]) -> Gradient:
     """
 
     def losses(key_query: Tensor, projection_value: Tensor) -> Tensor:
-        blocks = zip(
-            torch.view_as_complex(key_query), torch.view_as_complex(projection_value), strict=True
-        )
+        blocks = map(torch.view_as_complex, (key_query, projection_value))
         samples = [torch.from_numpy(sequences(config)) for config in configs]
-        every = [
-            loss(*embedded(kq, pv), x.to(kq)) for (kq, pv), x in zip(blocks, samples, strict=True)
-        ]
-        return torch.stack(every).double()
+        runs = zip(*blocks, samples, strict=True)
+        return torch.stack([loss(*embedded(kq, pv), x.to(kq)) for kq, pv, x in runs]).double()
 
     return differentiated(losses, weights)
 
@@ -56,9 +52,8 @@ def predictions(key_query: Tensor, projection_value: Tensor, x: Tensor) -> Tenso
     outputs = []
     for t in range(2, x.shape[1]):
         prefix = embedding[..., :t]
-        outputs.append(
-            projection_value @ (prefix @ prefix.mH / (t - 1)) @ key_query @ prefix[..., -1:]
-        )
+        moment = prefix @ prefix.mH / (t - 1)
+        outputs.append(projection_value @ moment @ key_query @ prefix[..., -1:])
     return torch.cat(outputs, dim=2)[:, : x.shape[2]].mT
 
 
@@ -120,8 +115,6 @@ def loss_of_six(a: np.ndarray, b: np.ndarray, dimension: int, most: int) -> floa
     total = 0.0
     for last in range(2, most + 1):
         query = z[last - 1] @ k.T
-        y = sum(
-            (of_i @ p.T) * (of_i.conj() * query).sum(axis=1, keepdims=True) for of_i in z[:last]
-        )
+        y = sum((z_i @ p.T) * (z_i.conj() * query).sum(1, keepdims=True) for z_i in z[:last])
         total += float((abs(y - w**last) ** 2).sum(axis=1).mean())
     return total / 2 / dimension / sum(range(2, most + 1))

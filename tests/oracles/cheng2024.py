@@ -15,9 +15,8 @@ def clipped(learning_rates: Sequence[float], schedule: Schedule, momentum: float
         short = {name: g.clone() for name, g in gradients.items()}
         runs = len(learning_rates)
         for layer in range(gradients["rate"].shape[1]):
-            norm = torch.cat(
-                [g[:, layer].reshape(runs, -1) for g in gradients.values()], dim=1
-            ).norm(dim=1)
+            parts = [g[:, layer].reshape(runs, -1) for g in gradients.values()]
+            norm = torch.cat(parts, dim=1).norm(dim=1)
             factor = (1e-8 / (9 - layer) ** 2 / norm).clamp(max=1)
             for g in short.values():
                 g[:, layer] *= factor.reshape(-1, *[1] * (g.dim() - 2))
@@ -52,10 +51,8 @@ def published_transformer(weights: Params, inputs: Tensor, labels: Tensor, kerne
                 attention[:, n] = -torch.inf
                 attention = attention.softmax(dim=1)
             else:
-                attention = {"linear": lambda a: a, "relu": torch.relu, "exp": torch.exp}[name](
-                    attention
-                )
-                attention = attention * (torch.arange(n + 1) < n)[:, None]
+                function = {"linear": lambda a: a, "relu": torch.relu, "exp": torch.exp}[name]
+                attention = function(attention) * (torch.arange(n + 1) < n)[:, None]
             change = change + torch.einsum("ab,pbi,pij->paj", value, tokens, attention) / n
         tokens = tokens + change
     return -tokens[:, d, n]

@@ -24,9 +24,7 @@ CLASSIFIERS: Mapping[str, Callable[[int], Any]] = {
 
 
 def classify(name: str, inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> float:
-    """Return the answer +-1 to one query, (d,), from inputs (l, d) and labels (l,); a single
-    class is the answer.
-    """
+    """Return the answer +-1 to one query; if all examples have one class, this class."""
     if np.all(labels == labels[0]):
         return float(labels[0])
     return float(CLASSIFIERS[name](len(labels)).fit(inputs, labels).predict(query[None])[0])
@@ -49,10 +47,9 @@ def functional_gradient_descent(kernel: Kernel, rates: Sequence[float]) -> Estim
         answer = np.zeros(query.shape[:-1])
         for rate in rates:
             # Both updates use the old residuals.
-            answer = answer + rate / inputs.shape[-2] * np.sum(residuals * towards, axis=-1)
-            residuals = residuals - rate / inputs.shape[-2] * np.einsum(
-                "...n,...nm->...m", residuals, within
-            )
+            size = rate / inputs.shape[-2]
+            answer = answer + size * np.sum(residuals * towards, axis=-1)
+            residuals = residuals - size * np.einsum("...n,...nm->...m", residuals, within)
         return answer
 
     return estimate

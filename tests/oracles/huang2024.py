@@ -16,9 +16,7 @@ def basis(features: int, dimension: int) -> np.ndarray:
 
 
 def tokens(batch: Prompts, v: np.ndarray) -> np.ndarray:
-    """Literal prompts E with columns (x_i; y_i) and (x_query; 0): (M, d + 1, N + 1) for a basis
-    v (K, d).
-    """
+    """Prompts E of columns (x_i; y_i) and (x_query; 0): (M, d + 1, N + 1) for a basis v (K, d)."""
     x = v[np.concatenate([batch.features, batch.query[:, None]], axis=1)]
     y = np.einsum("mnd,md->mn", x, batch.task @ v)
     y[:, -1] = 0
@@ -35,9 +33,7 @@ def prediction(q: Tensor, prompt: Tensor) -> Tensor:
 
 
 def token_loss_and_gradient(q: Tensor, batch: Prompts, v: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Half the mean squared error over the prompts, and its gradient in Q (d, d), in the basis
-    of the tokens.
-    """
+    """Half the mean squared error, and its gradient in Q (d, d), in the basis of the tokens."""
     leaf = q.detach().requires_grad_()
     prompt = torch.from_numpy(tokens(batch, v))
     target = torch.from_numpy(np.take_along_axis(batch.task, batch.query[:, None], axis=1)[:, 0])

@@ -5,9 +5,7 @@ from torch import Tensor
 
 
 def tokens(inputs: Tensor, labels: Tensor) -> Tensor:
-    """e_i = (x_i, y_i) with the query's label hidden, (B, N + 1, D), from (B, N + 1, d) and (B,
-    N + 1).
-    """
+    """e_i = (x_i, y_i), (B, N + 1, D), with the query's label hidden."""
     shown = torch.cat([labels[:, :-1], torch.zeros_like(labels[:, -1:])], dim=1)
     return torch.cat([inputs, shown[..., None]], dim=-1)
 

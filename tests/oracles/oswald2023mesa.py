@@ -28,9 +28,7 @@ def ridge_regressions(keys: Tensor, queries: Tensor, values: Tensor, ridge: Tens
 
 
 def mesa_by_position(keys: Tensor, queries: Tensor, values: Tensor, ridge: Tensor) -> Tensor:
-    """Return the same as linear attention with the queries (K_{<=t}' K_{<=t} + r I)^-1 q_t, all
-    solved in one call.
-    """
+    """Return the same as linear attention with queries (K_{<=t}' K_{<=t} + r I)^-1 q_t."""
     moments = (keys[..., :, None] * keys[..., None, :]).cumsum(dim=-3)
     unit = torch.eye(keys.shape[-1], dtype=keys.dtype, device=keys.device)
     solutions = torch.linalg.solve(

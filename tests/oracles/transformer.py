@@ -13,20 +13,14 @@ def causal(count: int) -> Tensor:
 
 
 def predict_all(params: Params, tokens: Tensor, heads: int) -> Tensor:
-    """Return the prediction at every token: (runs, prompts, tokens, inputs) -> (runs, prompts,
-    tokens, outputs).
-    """
+    """Map (runs, prompts, tokens, inputs) -> (runs, prompts, tokens, outputs)."""
     count = tokens.shape[2]
-    return read_out(
-        params, residual_stream(params, read_in(params, tokens), heads, count, causal(count))
-    )
+    stream = residual_stream(params, read_in(params, tokens), heads, count, causal(count))
+    return read_out(params, stream)
 
 
 def predict_last(params: Params, tokens: Tensor, heads: int) -> Tensor:
-    """Return the prediction at the last token, (runs, prompts, outputs), all that the last layer
-    computes.
-    """
+    """Return (runs, prompts, outputs) at the last token, all that the last layer computes."""
     mask = causal(tokens.shape[2])
-    return read_out(params, residual_stream(params, read_in(params, tokens), heads, 1, mask))[
-        :, :, 0
-    ]
+    stream = residual_stream(params, read_in(params, tokens), heads, 1, mask)
+    return read_out(params, stream)[:, :, 0]

@@ -30,11 +30,8 @@ def test_assumption_4_1_by_going_through_every_value() -> None:
     not for all ones.
     """
     d, c = 5, 0.5
-    powers = [
-        np.array(p)
-        for p in product(range(7), repeat=4)
-        if sum(p) <= 6 and any(power % 2 for power in p)
-    ]
+    every = np.array(list(product(range(7), repeat=4)))
+    powers = every[(every.sum(axis=1) <= 6) & (every % 2).any(axis=1)]
     example = c * np.concatenate([np.eye(d), -np.eye(d)])
     ones = np.ones((1, d))
     assert max(abs((example[:, :4] ** p).prod(axis=1).mean()) for p in powers) < 1e-15
@@ -42,9 +39,8 @@ def test_assumption_4_1_by_going_through_every_value() -> None:
     k_3 = sum((example[:, 0] ** 2 * example[:, r] ** 4).mean() for r in range(1, d))
     found = ((example[:, 0] ** 4).mean(), (example[:, 0] ** 6).mean(), k_3)
     assert_allclose(found, [c**4 / d, c**6 / d, 0], rtol=0, atol=1e-15)
-    assert [tasks.moment("sparse", own, d, c) for own in ([4], [6], [2, 4])] == pytest.approx(
-        found, abs=1e-15
-    )
+    moments = [tasks.moment("sparse", own, d, c) for own in ([4], [6], [2, 4])]
+    assert moments == pytest.approx(found, abs=1e-15)
     for wrong in ([0], [2] * 6):
         with pytest.raises(ValueError, match="at least 1 each, for at most 5 coordinates"):
             tasks.moment("sparse", wrong, d, c)
@@ -58,9 +54,7 @@ def test_sequences_are_powers_of_a_unitary_matrix() -> None:
     # Each product rounds once; the closed form once per entry.
     assert_allclose(x[:, 1:], w[:, None] * x[:, :-1], atol=1e-13)
     for factor, off in ((1.1, r"0\.1"), (np.nan, "nan")):
-        with pytest.raises(
-            ValueError, match=f"W must be unitary: an eigenvalue has modulus off from 1 by {off}"
-        ):
+        with pytest.raises(ValueError, match=f"W must be unitary: .* off from 1 by {off}"):
             tasks.sequences(factor * w, u, 5)
 
 

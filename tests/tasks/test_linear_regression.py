@@ -14,6 +14,9 @@ def generator(purpose: str = "evaluate") -> np.random.Generator:
     return stream("test_linear_regression", 0, purpose)
 
 
+SCALES = np.array([1.0, 2, 3, 4, 5])
+
+
 def prompts(count: int = 400, length: int = 6) -> tasks.Prompts:
     return tasks.gaussian(generator(), (count,), length, 5)
 
@@ -25,9 +28,7 @@ def prompts(count: int = 400, length: int = 6) -> tasks.Prompts:
         tasks.matching_query,
         lambda p: tasks.orthogonal_query(tasks.labelled(p.inputs[:, -4:], p.weights)),
         lambda p: tasks.scaled_inputs(p, 0.5),
-        lambda p: tasks.with_covariance(
-            p, np.diag([1.0, 2, 3, 4, 5]), np.diag([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5])
-        ),
+        lambda p: tasks.with_covariance(p, np.diag(SCALES), np.diag(1 / SCALES)),
         lambda p: tasks.in_subspace(p, np.eye(5)[:, :2]),
         lambda p: tasks.in_orthants(p, np.array([1, -1, 1, -1, 1])),
     ],
@@ -54,10 +55,9 @@ def test_noise_does_not_affect_the_query() -> None:
 def test_an_orthogonal_query_is_orthogonal_and_keeps_its_norm() -> None:
     plain = prompts(length=3)
     shifted = tasks.orthogonal_query(plain)
-    assert (
-        np.abs(np.einsum("pnd,pd->pn", shifted.inputs[:, :-1], shifted.inputs[:, -1])).max() < 1e-12
-    )
-    norms = (np.linalg.norm(drawn.inputs[:, -1], axis=-1) for drawn in (shifted, plain))
+    query = shifted.inputs[:, -1]
+    assert abs(np.einsum("pnd,pd->pn", shifted.inputs[:, :-1], query)).max() < 1e-12
+    norms = (np.linalg.norm(each, axis=-1) for each in (query, plain.inputs[:, -1]))
     assert_allclose(*norms)
     with pytest.raises(ValueError, match="5 examples in 5 dimensions"):
         tasks.orthogonal_query(prompts(length=5))

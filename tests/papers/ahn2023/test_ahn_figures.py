@@ -18,18 +18,17 @@ from icl.papers.ahn2023.evaluation import fresh_gram_matrices
 from icl.papers.ahn2023.gram_losses import Whitened
 from icl.papers.ahn2023.linear_attention import SKEWED, Config
 from icl.papers.ahn2023.structured_stacks import Structured
+from tests.oracles.training import tensors, value_and_gradient
 
-scalars = st.floats(-3, 3)
+
+def lists(size: int) -> st.SearchStrategy[list[float]]:
+    return st.lists(st.floats(-3, 3), min_size=size, max_size=size)
 
 
 @settings(max_examples=20)
-@given(
-    st.integers(2, 4).flatmap(
-        lambda n: st.tuples(st.tuples(*[scalars] * n), st.tuples(*[scalars] * (n - 1)))
-    )
-)
+@given(st.integers(2, 4).flatmap(lambda n: st.tuples(lists(n), lists(n - 1))))
 def test_the_structured_loss_is_that_of_a_stack_with_the_structure(
-    stack: tuple[tuple[float, ...], ...],
+    stack: tuple[list[float], list[float]],
 ) -> None:
     """Also its derivatives, against automatic ones through the stack of matrices."""
     g = fresh_gram_matrices(Config(), 50)
@@ -51,10 +50,9 @@ def closed_under_rotations(g: np.ndarray) -> torch.Tensor:
     multiples of I invariant: (1, d, d, images).
     """
     d = len(g)
+    orders = [list(order) for order in itertools.permutations(range(d))]
     signs = itertools.product((1.0, -1.0), repeat=d)
-    turns = np.array(
-        [np.diag(s)[list(order)] for s in signs for order in itertools.permutations(range(d))]
-    )
+    turns = np.array([np.diag(sign)[order] for sign in signs for order in orders])
     images = np.einsum("tij,jkm,tlk->iltm", turns, g, turns, optimize=True)
     return torch.from_numpy(images.reshape(1, d, d, -1))
 
@@ -70,9 +68,8 @@ def test_the_least_structured_loss_is_a_stationary_point(
     In whitened coordinates, in which the gradients at multiples of I are multiples of I for every
     Sigma.
     """
-    drawn = model.draw_whitened(
-        Config(dimension=d, context_length=12), np.random.default_rng(0), prompts
-    )["gram"]
+    config = Config(dimension=d, context_length=12)
+    drawn = model.draw_whitened(config, np.random.default_rng(0), prompts)["gram"]
     start = Structured(np.array([-0.4, -0.7, -1.2]), np.array([0.2, 0.1]) * relaxed)
     best = structured_stacks.least_from(start, np.linalg.eigvalsh(drawn.T), moves=relaxed)
     g = closed_under_rotations(drawn)
@@ -101,27 +98,24 @@ def test_one_layer_has_a_worse_minimum_in_three_dimensions() -> None:
     def loss(entries: torch.Tensor) -> torch.Tensor:
         value = entries[:4].reshape(1, 1, 1, 4)
         key_query = entries[4:].reshape(1, 1, 4, 3)
-        params = {
-            "V": torch.nn.functional.pad(value, (0, 0, 3, 0)),
-            "Q": torch.nn.functional.pad(key_query, (0, 1)),
-        }
+        pad = torch.nn.functional.pad
+        params = {"V": pad(value, (0, 0, 3, 0)), "Q": pad(key_query, (0, 1))}
         return gram_losses.averaged_loss_of_one_layer(params, g, eye, eye)[0]
 
     def loss_and_slope(x: np.ndarray) -> tuple[float, np.ndarray]:
-        entries = torch.tensor(x, requires_grad=True)
-        value = loss(entries)
-        return value.item(), torch.autograd.grad(value, entries)[0].numpy()
+        value, slope = value_and_gradient(lambda w: loss(w["x"]), tensors({"x": x}))
+        return value.item(), slope["x"].numpy()
 
     # One direction is read from the labels' row of Q, the others from A.
     near_worse = [0.66, 0, 0, 0.2, 0.5, 0, 0, 0, -3.4, 0, 0, 0, -3.4, -0.8, 0, 0]
     near_least = [0, 0, 0, 0.5, *-np.eye(3).ravel(), 0, 0, 0]
-    ends = [
+    worse, least = (
         minimize(loss_and_slope, x, jac=True, method="BFGS", tol=1e-8)
         for x in (near_worse, near_least)
-    ]
-    assert_allclose([end.jac for end in ends], 0, atol=1e-6)
-    assert ends[0].fun > 2 * ends[1].fun
-    curvature = torch.autograd.functional.hessian(loss, torch.from_numpy(ends[0].x))
+    )
+    assert_allclose([worse.jac, least.jac], 0, atol=1e-6)
+    assert worse.fun > 2 * least.fun
+    curvature = torch.autograd.functional.hessian(loss, torch.from_numpy(worse.x))
     # The loss is constant along (V, Q) -> (s V, Q / s), so one eigenvalue is zero.
     assert torch.linalg.eigvalsh(curvature)[0] > -1e-6
 
@@ -167,9 +161,8 @@ def test_a_diverged_run_counts_as_untrained() -> None:
     configs = tuple(Config(layers=2, init_std=0.3, seed=seed) for seed in range(2))
     test = model.Evaluation(50, 50, 50, 1)
     weights = model.init(configs)
-    wanted = model.loss(
-        weights, {"gram": torch.cat([fresh_gram_matrices(c, 50) for c in configs])}, configs
-    )
+    fresh = {"gram": torch.cat([fresh_gram_matrices(config, 50) for config in configs])}
+    wanted = model.loss(weights, fresh, configs)
     weights["Q"][1] = float("nan")
     snapshots = {name: w[:, None] for name, w in weights.items()}
     runs = Runs(Sweep("test", model.MODEL, configs, (0,), test), snapshots, np.zeros((2, 0)))

@@ -50,7 +50,7 @@ def constructed(sweep: Sweep, by: float = 0, **where: object) -> Runs:
 
 
 def planned(config: Config) -> float:
-    """A log loss over that of the prediction 0; matched ones fall with depth, others are ordered."""
+    """A log loss over that of the prediction 0; matched ones fall with depth, others by order."""
     if config.labels == "comb" or config.kernel == "linear_exp":
         return 2.5 + 0.5 * (config.kernel != "linear_exp") + 0.01 * (config.seed % 3)
     place = ORDERS.get(config.labels, ORDERS["half_exp"]).index(config.kernel)

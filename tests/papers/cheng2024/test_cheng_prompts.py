@@ -56,9 +56,7 @@ def test_bayes_errors_are_variances_given_the_examples(law: str) -> None:
     """The variance of one label given the others is 1 / (S^-1)_qq."""
     covariance = drawn(law).covariance
     jittered = covariance + 1e-4 * np.eye(5)
-    variances, of_jittered = (
-        1 / np.linalg.inv(matrix)[..., -1, -1] for matrix in (covariance, jittered)
-    )
+    variances, of_jittered = 1 / np.linalg.inv([covariance, jittered])[..., -1, -1]
     assert_allclose(tasks.bayes_error(covariance), variances, rtol=1e-6)
     assert_allclose(tasks.jittered_error(covariance, 1e-4, 1e-4), of_jittered, rtol=1e-6)
 

@@ -42,9 +42,8 @@ def test_ratios_are_those_of_the_layers_last_prediction(length: int) -> None:
 def test_the_error_for_long_sequences(law: str, wanted: float) -> None:
     """1 - k_1^2 / (E u^2 k_2) for T to infinity; other coordinates add order (d - 1) / T."""
     config = Config(gradient_estimator="population_scalar", law=law, length=3000)
-    assert estimators.estimates(config, theory.limit(config), 20_000)[2] == pytest.approx(
-        wanted, abs=0.02
-    )
+    error = estimators.estimates(config, theory.limit(config), 20_000)[2]
+    assert error == pytest.approx(wanted, abs=0.02)
 
 
 def test_only_multiples_of_the_identity_are_gradient_steps() -> None:
@@ -53,9 +52,8 @@ def test_only_multiples_of_the_identity_are_gradient_steps() -> None:
     seen = population("full-one", 5, 1.0, 20)
     share, loss = zheng_heatmap.against_gradient_steps(0.5 * one, one, config)
     least = min(seen.loss(eta * one, one)[0] for eta in np.linspace(0.1, 1.5, 1401))
-    assert (share, loss) == pytest.approx(
-        (0, seen.loss(0.5 * one, one)[0] / least), rel=1e-6, abs=1e-12
-    )
+    wanted = 0, seen.loss(0.5 * one, one)[0] / least
+    assert (share, loss) == pytest.approx(wanted, rel=1e-6, abs=1e-12)
     assert zheng_heatmap.against_gradient_steps(one, np.roll(one, 1, axis=0), config)[0] > 0.5
 
 
@@ -68,9 +66,8 @@ def test_panel_d_does_not_show_the_quantity_in_its_label(ab: float) -> None:
     block = np.sqrt(ab) * np.eye(5)
     last = zheng_ab_dynamics.last_error(block, block, config)
     assert last == pytest.approx(0.25 * (1 - ab / 4) ** 2, abs=1e-12)
-    assert population("sparse", 5, 0.5, 100).loss(block, block)[0] == pytest.approx(
-        98 / 2 * last, abs=1e-10
-    )
+    loss = population("sparse", 5, 0.5, 100).loss(block, block)[0]
+    assert loss == pytest.approx(98 / 2 * last, abs=1e-10)
 
 
 @given(a=st.floats(0.05, 5), b=st.floats(0.05, 5))
