@@ -30,7 +30,7 @@ from icl.core.config import SCALES, ConstantError
 from icl.core.files import ReadError
 from icl.evidence import ledger
 from icl.pipeline import figures
-from icl.pipeline.config import check_typed
+from icl.pipeline.config import LARGEST, check_typed
 from icl.pipeline.plan import KINDS, Plan
 from icl.pipeline.run import run
 from icl.report import command_line
@@ -60,14 +60,13 @@ def of_ahn(**constants: object) -> dict[str, Any]:
 
 FORM = "{model: {constant: value}}"
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"scale": "huge"}, "scale = 'huge': must be one of paper, workstation, laptop, smoke"),
-    ({"scale": "Smoke"}, "laptop, smoke; try smoke"),
+    ({"scale": "Smoke"}, "'Smoke': must be one of paper, workstation, laptop, smoke; try smoke"),
     ({"scael": "smoke"}, "config: has no key 'scael'; try scale"),
-    ({"shards": -1}, "shards = -1: must be a whole number from 0 to 10,000"),
-    ({"shards": 10_001}, "shards = 10001: must be a whole number from 0 to"),
-    ({"seeds": True}, "seeds = True: must be a whole number"),
-    ({"seeds": 2.0}, "seeds = 2.0: must be a whole number"),
-    ({"first_seed": "1/../.."}, "first_seed = '1/../..': must be a whole number"),
+    *(
+        ({name: value}, f"{name} = {value!r}: must be a whole number from 0 to {most:,}")
+        for name, most in LARGEST.items()
+        for value in (-1, most + 1, True, 2.0, "1/../..")
+    ),
     *(
         ({"variant": name, **of_li(batch=3)}, f"variant = {name!r}: must be at most 41 letters")
         for name in (5, "5", "../x", "x\n", "NaN", HOSTILE)
@@ -84,14 +83,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (of_li(relevant_patterns="7"), "relevant_patterns (M_1) = 7: must be at least"),
     (of_li(batch="012"), "batch (B) = '012': must be a whole number"),
     (of_li(batch="1２"), "batch (B) = '1２': must be a whole number"),
-    (of_li(batch="9" * 24), f"batch (B) = {'9' * 24}: must be below 2^53"),
     (of_li(batch="9" * 5000), "must be a whole number"),
-    (of_li(batch=["1", "2"]), "batch (B) = (1, 2): must be a whole number"),
-    (of_li(batch=HOSTILE), "must be a whole number"),
-    (of_li(pattern_norm="fast"), "pattern_norm (beta) = 'fast': must be a number, above 0"),
     (of_li(pattern_norm="-nan"), "pattern_norm (beta) = nan: must be finite, above 0"),
     (of_li(pattern_nrom="0.3"), "li_icl.pattern_nrom: no such constant; did you mean pattern_norm"),
-    (of_li(seed="3"), "constant seed = 3: li_icl has no such constant"),
     (of_li(**{HOSTILE: 3}), "has no such constant"),
     (of_ahn(spectrum=["1", HOSTILE]), "must be a list of finite numbers"),
     (of_ahn(method=HOSTILE), "must be one of"),
@@ -115,17 +109,13 @@ def test_a_job_takes_no_name_that_is_not_in_the_plan(
     assert not list(tmp_path.iterdir())
 
 
-def test_text_and_numbers_mean_the_same() -> None:
-    for value in ("0.3", "3e-1", "+.3", 0.3, "0.30"):
-        plan = planned(CONFIG | of_li(relevant_fraction=value))
-        assert plan.sweep("li_icl").configs[0].relevant_fraction == 0.3
-    plan = planned(CONFIG | of_ahn(spectrum=["0.3", "1", 1, "5e-1", 0.5]))
+def test_text_and_numbers_mean_the_same_and_a_plan_is_restored() -> None:
+    plan = planned(CONFIG | of_ahn(spectrum=["+.3", "1", 1, "5e-1", 0.5]))
     assert plan.sweep("ahn_sparse_1").configs[0].spectrum == (0.3, 1.0, 1.0, 0.5, 0.5)
     assert Plan.of(CONFIG | json.loads(json.dumps(plan.plain()))) == plan
 
 
 # Texts that people write
-
 
 AMBIGUOUS = ["yes", "012", "0o17", "0x1f", "1_0", "1:30", "1_0.5", ".inf", "1e999", "="]
 
@@ -353,8 +343,6 @@ def test_a_pickle_is_never_unpickled(tmp_path: Path) -> None:
 BOUND = "{observable: o, at_least: 1}"
 CLAIM = "{id: A, figure: f, kind: ours, source: s, says: s, tested: t, not_shown: n, bounds: [%s]}"
 PAPER = "title: T\ncite: [x]\nfigures: {f: {summary: S}}\nclaims: [%s]\n"
-
-
 ONE = PAPER % (CLAIM % BOUND)
 LEDGERS = {
     "title: [": "cannot be read (",
@@ -362,7 +350,6 @@ LEDGERS = {
     "- a list": "the whole file: is not a mapping",
     ONE.replace("figure: f", "figure: g"): "claim A: figure g is not among the file's figures",
     PAPER % f"{CLAIM % BOUND}, {CLAIM % BOUND}": "claim A: appears twice",
-    ONE.replace("kind: ours", "kind: law"): "claims.A.kind: Input should be 'theorem'",
     ONE.replace("not_shown: n, ", ""): "claims.A.not_shown: Field required",
 }
 BOUNDS = {
@@ -370,7 +357,6 @@ BOUNDS = {
     "{observable: o, at_least: '1'}": "claims.A.bounds.0.at_least: Input should be a valid number",
     "{observable: o, at_least: 0x10}": "line 4: '0x10' could mean another value",
     "{observable: o, at_laest: 1}": "claims.A.bounds.0.at_laest: Extra inputs are not permitted",
-    "{observable: o, at_least: 1, statistic: mode}": "claims.A.bounds.0.statistic: Input should be",
     "{observable: o}": "claim A: observable 'o' has no bound",
     "{observable: o, at_least: 2, equals: 1}": "claim A: observable 'o' cannot equal 1.0 within",
     "{observable: o, at_least: 2, statistic: share}": "is a share, its bound is not within 0 and 1",
@@ -455,7 +441,6 @@ def refusal(workflow: Workflow, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (["figure9", "--config", "scale=huge"], "scale = 'huge'"),
         (["figure9", "--config", "constants={li_icl: {batch: 1_0}}"], "'1_0' could mean another"),
         (["figure12", "--config", "constants={li_icl: {batch: 9}}"], "changes nothing in figure12"),
         (["figure9", "-Cseeds=2", "--config=scale=smoke"], "--config: is given twice"),
@@ -475,7 +460,6 @@ def test_bad_words_stop_the_workflow(
 def test_a_folder_that_cannot_be_used_is_named(
     workflow: Workflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With braces, two targets of one name, a Python without the package, or read-only results."""
     smoke = ("figure9", "--config", "scale=smoke")
     assert "a{b}c: Snakemake takes braces" in refusal(Workflow(tmp_path / "a{b}c"), "figure9")
     rules = workflow.folder / "workflow/rules/figures.smk"

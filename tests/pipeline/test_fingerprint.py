@@ -29,12 +29,17 @@ def fingerprint_of(kind: str, figure: str) -> str:
     """
     if kind == "train":
         return PLAN.training_fingerprint(PLAN.shard(*PLAN.shards_of(figure)[0]))
-    by_kind = {
-        "measure": PLAN.measurement_fingerprint,
-        "draw": PLAN.drawing_fingerprint,
-        "judge": PLAN.judging_fingerprint,
-    }
-    return by_kind[kind](figure)
+    of = {"measure": PLAN.measurement_fingerprint, "draw": PLAN.drawing_fingerprint}
+    return of.get(kind, PLAN.judging_fingerprint)(figure)
+
+
+def fingerprints() -> dict[str, str]:
+    return {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
+
+
+def due_since(before: dict[str, str]) -> set[str]:
+    """Return the jobs of figure 9 whose fingerprints are other than before."""
+    return {kind for kind, found in fingerprints().items() if found != before[kind]}
 
 
 def read_by(kind: str, figure: str) -> set[Path]:
@@ -49,12 +54,8 @@ def read_by(kind: str, figure: str) -> set[Path]:
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Yield a copy of the sources, which the plan reads instead of ours."""
     root = tmp_path_factory.mktemp("tree")
-    shutil.copytree(
-        ROOT / "src",
-        root,
-        ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"),
-        dirs_exist_ok=True,
-    )
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "src", root, ignore=ignored, dirs_exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fingerprint, "PACKAGE", root / "icl")
         patch.setattr(folders, "PAPERS", root / "icl/papers")
@@ -64,7 +65,6 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def forget() -> None:
-    """Clear the caches of paths and ledgers."""
     for cached in (fingerprint.files, ledger.of_paper, ledger.papers, ledger.aliases):
         cached.cache_clear()
 
@@ -91,11 +91,8 @@ def edited(source: bytes, changes: bool, where: int) -> bytes:
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     if changes and names:
         names[where % len(names)].id += "_"
-    return (
-        b"# A comment.\n"
-        + ast.unparse(tree).encode()
-        + (b"\nadded = 1\n" if changes and not names else b"")
-    )
+    added = "\nadded = 1\n" if changes and not names else ""
+    return f"# A comment.\n{ast.unparse(tree)}{added}".encode()
 
 
 @settings(max_examples=150)
@@ -115,10 +112,10 @@ def test_a_change_of_meaning_makes_due_the_jobs_that_read_the_file_and_no_other(
     whole = path.read_bytes()
     before = fingerprint_of(kind, figure)
     try:
-        path.write_bytes(edited(whole, changes, where) if path.suffix == ".py" else whole + b" ")
-        assert (fingerprint_of(kind, figure) != before) is (
-            own and (changes or path.suffix != ".py")
-        ), path
+        is_code = path.suffix == ".py"
+        path.write_bytes(edited(whole, changes, where) if is_code else whole + b" ")
+        is_due = own and (changes or not is_code)
+        assert (fingerprint_of(kind, figure) != before) is is_due, path
     finally:
         path.write_bytes(whole)
 
@@ -135,19 +132,19 @@ def test_another_arithmetic_makes_due_what_it_can_change(
     """
     for name, value in kernels.ONE_ORDER.items():
         monkeypatch.setenv(name, value)
-    before = {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
+    before = fingerprints()
     with monkeypatch.context() as patch:
         if change in kernels.ONE_ORDER:
             patch.setenv(change, "COMPATIBLE")
-            after = {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
+            after = fingerprints()
             patch.delenv(change)
             patch.setitem(kernels.ONE_ORDER, change, "COMPATIBLE")
-            assert after == {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
+            assert after == fingerprints()
         else:
             version = kernels.version
             patch.setattr(kernels, "version", lambda name: "0" if name == change else version(name))
-        assert {kind for kind in KINDS if fingerprint_of(kind, "figure9") != before[kind]} == due
-    assert before == {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
+        assert due_since(before) == due
+    assert before == fingerprints()
 
 
 def test_a_change_of_arithmetic_is_said_once_and_what_the_caller_sets_always(
@@ -158,10 +155,8 @@ def test_a_change_of_arithmetic_is_said_once_and_what_the_caller_sets_always(
     assert kernels.notes(tmp_path) == kernels.notes(tmp_path) == []
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
     changed, given = kernels.notes(tmp_path)
-    assert (
-        changed.startswith(f"{tmp_path}: MKL_CBWR was AVX2 and is COMPATIBLE;")
-        and "MKL_CBWR=COMPATIBLE" in given
-    )
+    assert changed.startswith(f"{tmp_path}: MKL_CBWR was AVX2 and is COMPATIBLE;")
+    assert "MKL_CBWR=COMPATIBLE" in given
     assert kernels.notes(tmp_path) == [given]
     monkeypatch.setenv("MKL_CBWR", "AVX2")
     assert len(kernels.notes(tmp_path)) == 1 and kernels.notes(tmp_path) == []
@@ -189,70 +184,51 @@ def test_a_new_import_counts_and_the_folder_does_not(tmp_path: Path) -> None:
     assert other == same and importing != ours
     added = "icl/tasks/linear_dynamics.py"
     assert str(tmp_path / "src" / added) in files
-    assert ROOT / "src" / added not in fingerprint.files(
-        "icl.jobs.train", "icl.papers.li2024.one_layer"
-    )
+    read = fingerprint.files("icl.jobs.train", "icl.papers.li2024.one_layer")
+    assert ROOT / "src" / added not in read
 
 
 # The ledger
 
 
-def claim(data: dict[str, Any]) -> dict[str, Any]:
+def claim(data: Any) -> dict[str, Any]:
     """Return the first claim of figure 9."""
     return next(claim for claim in data["claims"] if claim["figure"] == "figure9")
 
 
+def entry(data: Any) -> dict[str, Any]:
+    return data["figures"]["figure9"]
+
+
+ANOTHER = {"observables": {"another": "mean"}}
+CONDITION = {"observable": "margin", "at_least": 0.5}
+
+
 @pytest.mark.parametrize(
-    ("change", "due"),
+    ("part", "change", "due"),
     [
-        (
-            lambda data: claim(data).update(
-                says="Otherwise.", tested="Another word.", not_shown="Nothing."
-            ),
-            set(),
-        ),
-        (
-            lambda data: data["figures"]["figure9"].update(
-                caption="Other.", summary="Other.", aliases=["nine"]
-            ),
-            set(),
-        ),
-        (lambda data: data["figures"]["figure8"].update(observables={"another": "mean"}), set()),
-        (lambda data: claim(data)["bounds"][0].update(at_least=-123.0), {"judge"}),
-        (
-            lambda data: claim(data).update(conditions=[{"observable": "margin", "at_least": 0.5}]),
-            {"judge", "measure"},
-        ),
-        (lambda data: claim(data).update(scales=["paper"]), {"judge"}),
-        (
-            lambda data: data["figures"]["figure9"].update(observables={"another": "mean"}),
-            {"measure"},
-        ),
-        (lambda data: data["figures"]["figure9"].update(medians=["another"]), {"measure"}),
-    ],
-    ids=[
-        "statement",
-        "caption",
-        "another figure",
-        "bound",
-        "condition",
-        "scale",
-        "observable",
-        "median",
+        (claim, {"says": "Otherwise.", "tested": "Another word.", "not_shown": "Nothing."}, set()),
+        (entry, {"caption": "Other.", "summary": "Other.", "aliases": ["nine"]}, set()),
+        (lambda data: data["figures"]["figure8"], ANOTHER, set()),
+        (lambda data: claim(data)["bounds"][0], {"at_least": -123.0}, {"judge"}),
+        (claim, {"conditions": [CONDITION]}, {"judge", "measure"}),
+        (claim, {"scales": ["paper"]}, {"judge"}),
+        (entry, ANOTHER, {"measure"}),
+        (entry, {"medians": ["another"]}, {"measure"}),
     ],
 )
 def test_an_edit_of_the_ledger_makes_due_what_depends_on_it(
-    tree: Path, change: Callable[[dict[str, Any]], object], due: set[str]
+    tree: Path, part: Callable[[Any], dict[str, Any]], change: dict[str, Any], due: set[str]
 ) -> None:
     path = tree / "icl/papers/li2024/claims.yaml"
-    before = {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
+    before = fingerprints()
     whole = path.read_bytes()
     try:
         data = yaml.safe_load(whole)
-        change(data)
+        part(data).update(change)
         path.write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
         forget()
-        assert {kind for kind in KINDS if fingerprint_of(kind, "figure9") != before[kind]} == due
+        assert due_since(before) == due
     finally:
         path.write_bytes(whole)
         forget()

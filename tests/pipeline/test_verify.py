@@ -52,16 +52,8 @@ def problems() -> list[str]:
 def test_results_of_the_jobs_pass_and_have_their_provenance() -> None:
     assert problems() == []
     about = table.read(TABLE)[1]
-    assert {
-        "python",
-        "versions",
-        "revision",
-        "clean",
-        "fingerprint",
-        "inputs",
-        "sweeps",
-        "cpu_seconds",
-    } <= set(about)
+    known = "python versions revision clean fingerprint inputs sweeps cpu_seconds"
+    assert set(known.split()) <= set(about)
     assert {"torch", "numpy", "icl", "snakemake"} <= set(about["versions"])
 
 
@@ -84,18 +76,19 @@ def test_lost_and_damaged_files_are_named() -> None:
         Path(path).write_bytes(whole[path])
 
 
+# Each rewrites a file with a right checksum.
+
+
 def reseal(path: Path, kind: str, **changes: object) -> None:
-    """Rewrite a record with a right checksum."""
     records.write(path, kind, records.read(path, kind) | changes)
 
 
 def rejudge() -> None:
     first, *others = records.read(VERDICTS, "verdicts")["verdicts"]
-    reseal(VERDICTS, "verdicts", verdicts=[first | {"outcome": "supported"}, *others])
+    rerecord(verdicts=[first | {"outcome": "supported"}, *others])
 
 
 def retable(changes: dict[str, Any] | None = None, **about: object) -> None:
-    """Rewrite the table with other contents or another description."""
     made, described = table.read(TABLE)
     table.write(TABLE, replace(made, **(changes or {})), described | about)
 
@@ -116,78 +109,61 @@ def revalue() -> None:
     retable({"runs": made.assign(value=made["value"] + 1e-9)})
 
 
+def rerecord(**changes: object) -> None:
+    reseal(VERDICTS, "verdicts", **changes)
+
+
 @pytest.mark.parametrize(
-    ("spoil", "line"),
+    ("spoil", "path", "words"),
     [
-        (lambda: reweigh(fingerprint="0"), f"{WEIGHTS}: was trained by other code or constants"),
-        (
-            lambda: reweigh(cpu_seconds=0),
-            f"{TABLE}: was measured from another version of {WEIGHTS}",
-        ),
-        (lambda: swap(WEIGHTS, OTHER), f"{OTHER}: was trained by other code or constants"),
-        (lambda: retable({"figure": "figure8"}), f"{TABLE}: holds figure figure8, not figure9"),
-        (lambda: retable({"scale": "laptop"}), f"{TABLE}: holds scale laptop, not smoke"),
-        (lambda: retable(fingerprint="0"), f"{TABLE}: was measured by other code or constants"),
-        (lambda: retable(inputs={}), f"{TABLE}: was measured from other files"),
-        (revalue, f"{VERDICTS}: was made from another table"),
-        (
-            lambda: reseal(VERDICTS, "verdicts", figure="figure8"),
-            f"{VERDICTS}: is of figure8, smoke, not of figure9",
-        ),
-        (
-            lambda: reseal(VERDICTS, "verdicts", folder="smoke@x"),
-            f"{VERDICTS}: is of figure9, smoke@x, not of figure9",
-        ),
-        (
-            lambda: reseal(VERDICTS, "verdicts", fingerprint="0"),
-            f"{VERDICTS}: was made by other code, bounds or",
-        ),
-        (lambda: reseal(RECORD, "drawing", table="0"), f"{RECORD}: was made from another table"),
-        (rejudge, f"{VERDICTS}: differs from what its table gives"),
-        (
-            lambda: VERDICTS.write_text(VERDICTS.read_text().replace("0.", "1.", 1)),
-            f"{VERDICTS}: is damaged",
-        ),
-        (lambda: shutil.copy(RECORD, VERDICTS), f"{VERDICTS}: is no file of verdicts"),
-        (lambda: shutil.copy(PRINT, PICTURE), f"{PICTURE}: differs from what was drawn"),
+        (lambda: reweigh(fingerprint="0"), WEIGHTS, "was trained by other code or constants"),
+        (lambda: reweigh(cpu_seconds=0), TABLE, f"was measured from another version of {WEIGHTS}"),
+        (lambda: swap(WEIGHTS, OTHER), OTHER, "was trained by other code or constants"),
+        (lambda: retable({"figure": "figure8"}), TABLE, "holds figure figure8, not figure9"),
+        (lambda: retable({"scale": "laptop"}), TABLE, "holds scale laptop, not smoke"),
+        (lambda: retable(fingerprint="0"), TABLE, "was measured by other code or constants"),
+        (lambda: retable(inputs={}), TABLE, "was measured from other files"),
+        (revalue, VERDICTS, "was made from another table"),
+        (lambda: rerecord(figure="figure8"), VERDICTS, "is of figure8, smoke, not of figure9"),
+        (lambda: rerecord(folder="smoke@x"), VERDICTS, "is of figure9, smoke@x, not of figure9"),
+        (lambda: rerecord(fingerprint="0"), VERDICTS, "was made by other code, bounds or"),
+        (lambda: reseal(RECORD, "drawing", table="0"), RECORD, "was made from another table"),
+        (rejudge, VERDICTS, "differs from what its table gives"),
+        (lambda: shutil.copy(RECORD, VERDICTS), VERDICTS, "is no file of verdicts"),
+        (lambda: shutil.copy(PRINT, PICTURE), PICTURE, "differs from what was drawn"),
     ],
 )
 def test_swapped_stale_and_rewritten_files_are_named(
-    spoil: Callable[[], object], line: str
+    spoil: Callable[[], object], path: Path, words: str
 ) -> None:
     spoil()
-    (found,) = [problem for problem in problems() if problem.startswith(line)]
+    (found,) = [problem for problem in problems() if problem.startswith(f"{path}: {words}")]
     assert found.endswith("; delete it and run again")
 
 
 @pytest.mark.parametrize("path", CHAIN)
 def test_what_is_no_file_is_named_before_and_after_a_job(path: str) -> None:
     """A folder or a link to no file, in place of a result or of what a training keeps beside it."""
-    first, *others = PLAN.shards_of("figure9")
-    kinds = {
-        str(WEIGHTS): f"train figure9/{'/'.join(first)}",
-        str(OTHER): f"train figure9/{'/'.join(others[0])}",
-        str(TABLE): "measure figure9",
-        str(VERDICTS): "judge figure9",
-    }
-    kind, name = kinds.get(path, "draw figure9").split()
-    kept = [
-        Path(path).with_name(f".{Path(path).stem}.finished.safetensors"),
-        Path(path).with_suffix(".state.safetensors"),
-    ]
-    for spoilt in [Path(path), *(kept if kind == "train" else [])]:
-        for what, spoil in (
-            ("a folder", Path.mkdir),
-            ("a link to no file", lambda p: p.symlink_to("nowhere")),
+    result = Path(path)
+    places = [result]
+    kind, name = {TABLE: "measure", VERDICTS: "judge"}.get(result, "draw"), "figure9"
+    if result in (WEIGHTS, OTHER):
+        kind, name = "train", f"figure9/{result.parent.name}/{result.stem}"
+        places.append(result.with_name(f".{result.stem}.finished.safetensors"))
+        places.append(result.with_suffix(".state.safetensors"))
+    for place in places:
+        place.unlink(missing_ok=True)
+        for what, spoil, mend in (
+            ("folder", Path.mkdir, Path.rmdir),
+            ("link to no file", lambda path: path.symlink_to("nowhere"), Path.unlink),
         ):
-            spoilt.unlink(missing_ok=True)
-            spoil(spoilt)
-            line = f"{spoilt}: is {what}; move it away and run again"
+            spoil(place)
+            line = f"{place}: is a {what}; move it away and run again"
             with pytest.raises(Problem, match=re.escape(line)):
                 run(PLAN, kind, name)
-            if spoilt == Path(path):
+            if place == result:
                 assert line in problems() and line in results.on_disk(PLAN, ["figure9"]).problems
-            (Path.rmdir if spoilt.is_dir() else Path.unlink)(spoilt)
+            mend(place)
 
 
 def test_a_shard_is_read_once_for_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,24 +177,9 @@ def test_a_shard_is_read_once_for_all_figures(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("kind", "spoilt", "spoil", "words"),
     [
-        (
-            "judge",
-            TABLE,
-            lambda: retable(fingerprint="0"),
-            "was measured by other code or constants",
-        ),
-        (
-            "draw",
-            TABLE,
-            lambda: TABLE.write_bytes(TABLE.read_bytes()[:999]),
-            "cannot be read as parquet",
-        ),
-        (
-            "measure",
-            OTHER,
-            lambda: shutil.copy(WEIGHTS, OTHER),
-            "holds runs with other constants or another shard",
-        ),
+        ("judge", TABLE, lambda: retable(fingerprint="0"), "was measured by other code"),
+        ("draw", TABLE, lambda: os.truncate(TABLE, 999), "cannot be read as parquet"),
+        ("measure", OTHER, lambda: shutil.copy(WEIGHTS, OTHER), "holds runs with other constants"),
     ],
 )
 def test_a_job_names_its_bad_input_and_writes_nothing(
