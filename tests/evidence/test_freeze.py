@@ -17,13 +17,8 @@ from icl.evidence.sensitivity import Search, Searched
 
 CODES = dict.fromkeys(registry.figures(), "code")
 OTHER = Bound(observable="other", at_least=1.0)
-DECIDE = {
-    "bounds": "bounds",
-    "conditions": "bounds",
-    "kind": "texts",
-    "tested": "texts",
-    "premise": "texts",
-}
+DECIDE = {"bounds": "bounds", "conditions": "bounds"}
+DECIDE |= dict.fromkeys(("kind", "tested", "premise"), "texts")
 """Field of a claim -> the part of the freeze that it belongs to; all other fields may be
 reworded.
 """
@@ -53,11 +48,8 @@ def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Claim]:
     """Yield a claim of a ledger that was just frozen."""
     monkeypatch.setattr(freeze, "FILE", tmp_path / "frozen.json")
     freeze.write(CODES, "2026-01-02")
-    yield next(
-        claim
-        for claim in ledger.all_claims().values()
-        if not claim.amended and claim.kind != "remark"
-    )
+    claims = ledger.all_claims().values()
+    yield next(claim for claim in claims if not claim.amended and claim.kind != "remark")
     freeze._stored.cache_clear()
 
 
@@ -69,17 +61,15 @@ def test_whatever_decides_a_row_is_frozen_and_nothing_else(claim: Claim) -> None
         words = {"bounds": "bounds, conditions", "texts": "kind, tested, premise"}
         expected = [f"since the freeze of 2026-01-02: other {words[part]}" for part in parts]
         assert freeze.differences(other, "code") == ({"amended": expected} if parts else {})
+    first, *others = claim.bounds
     for field, value in ENDS.items():
-        assert freeze.changed(
-            changed(claim, bounds=(changed(claim.bounds[0], **{field: value}),))
-        ) == ["bounds"]
-    ranged = changed(claim.bounds[0], range=(-1e9, 1e9))
-    assert not freeze.changed(
-        changed(claim, bounds=(ranged, *claim.bounds[1:]), tested=claim.tested.replace(" ", "\n"))
-    )
-    assert freeze.differences(claim, "other") == {
-        "code": ["other than at the freeze of 2026-01-02"]
-    }
+        moved = changed(claim, bounds=(changed(first, **{field: value}),))
+        assert freeze.changed(moved) == ["bounds"]
+    ranged = changed(first, range=(-1e9, 1e9))
+    wrapped = claim.tested.replace(" ", "\n")
+    assert not freeze.changed(changed(claim, bounds=(ranged, *others), tested=wrapped))
+    code = ["other than at the freeze of 2026-01-02"]
+    assert freeze.differences(claim, "other") == {"code": code}
 
 
 def test_amendments_carry_their_reasons_whatever_their_date(claim: Claim) -> None:
@@ -151,10 +141,5 @@ def test_a_verdict_is_fragile_if_one_plausible_constant_turns_it(
         "D": Searched("inconclusive", 10, [search(2, [])]),
     }
     monkeypatch.setattr(sensitivity, "searches", lambda: found)
-    assert [sensitivity.is_fragile(claim) for claim in "ABCDE"] == [
-        "yes",
-        "no",
-        "no",
-        "undecided",
-        "not searched",
-    ]
+    told = [sensitivity.is_fragile(claim) for claim in "ABCDE"]
+    assert told == ["yes", "no", "no", "undecided", "not searched"]

@@ -24,7 +24,6 @@ def table(*parts: pd.DataFrame, medians: tuple[str, ...] = ()) -> Table:
 
 
 def curve(*parts: pd.DataFrame, medians: tuple[str, ...] = ()) -> Any:
-    """Return the only row of the curves."""
     (row,) = table(*parts, medians=medians).curves.itertuples()
     return row
 
@@ -60,10 +59,8 @@ def test_coordinates_are_not_mixed_and_runs_without_x_are_one() -> None:
 @pytest.mark.parametrize("medians", [(), ("loss",)])
 def test_a_run_without_a_value_leaves_no_number(medians: tuple[str, ...]) -> None:
     made = curve(measured([np.nan, *[1.0] * 9]), medians=medians)
-    assert (
-        np.isnan([made.value, made.low, made.high, made.band_low, made.band_high]).all()
-        and made.count == 10
-    )
+    assert np.isnan([made.value, *(getattr(made, end) for end in ENDS)]).all()
+    assert made.count == 10
 
 
 def test_facts_points_and_finished_curves_are_not_summarised() -> None:
@@ -71,9 +68,7 @@ def test_facts_points_and_finished_curves_are_not_summarised() -> None:
     fact = measured([1.0, 2.0], panel="")
     points = measured([1.0, 2.0], statistic=POINT)
     coloured = measured([1.0, 2.0], colour=300.0)
-    finished = rows(
-        "loss", None, 7.0, panel="main", series="ours", x=1.0, statistic="mean", count=9
-    )
+    finished = measured([7.0], statistic="mean", count=9).assign(seed=None)
     made = table(fact, points, coloured, measured([1.0, 2.0]), finished)
     assert len(made.runs) == 8
     assert made.curves[["value", "count"]].to_numpy().tolist() == [[7.0, 9.0]]
@@ -98,19 +93,15 @@ def test_two_values_of_one_run_at_one_coordinate_are_refused() -> None:
 def test_a_mean_error_has_a_band_over_groups_of_prompts_and_an_interval_over_runs() -> None:
     wrong = np.random.default_rng(0).random((2, 3, 8)) < 0.3
     made = table(*errors.mean_error([5, 6, 7], wrong, panel="main", series="s", x=[2, 4]))
-    assert (
-        made.points("main", "s", ERROR)["value"].tolist()
-        == wrong.mean(axis=-1).reshape(-1).tolist()
-    )
+    assert_array_equal(made.points("main", "s", ERROR)["value"], wrong.mean(axis=-1).reshape(-1))
     for row, of_x in zip(made.curve("main", "s", ERROR).itertuples(), wrong, strict=True):
         groups = [of_x[:, start : start + 2].mean() for start in range(0, 8, 2)]
+        width = 2 * np.std(groups)
         assert (row.statistic, row.count) == ("mean", 3)
-        assert (row.value, row.low, row.high) == pytest.approx(
-            INTERVALS["mean"](of_x.mean(axis=-1))
-        )
-        assert (row.band_low, row.band_high) == pytest.approx(
-            (row.value - 2 * np.std(groups), row.value + 2 * np.std(groups))
-        )
+        expected = INTERVALS["mean"](of_x.mean(axis=-1))
+        assert (row.value, row.low, row.high) == pytest.approx(expected)
+        band = (row.value - width, row.value + width)
+        assert (row.band_low, row.band_high) == pytest.approx(band)
 
 
 def test_a_drawn_error_is_that_of_one_run_on_more_prompts_with_a_band_of_evaluations() -> None:
@@ -124,29 +115,22 @@ def test_a_drawn_error_is_that_of_one_run_on_more_prompts_with_a_band_of_evaluat
     expected = wrong.mean(axis=-1)
     expected[:, 1] = drawn.mean(axis=(1, 2))
     runs = made.points("main", "s", ERROR)
-    assert (
-        runs["value"].tolist() == expected.reshape(-1).tolist()
-        and runs["count"].tolist() == [4, 8, 4] * 2
-    )
-    for row, of_x, band in zip(
-        made.curve("main", "s", ERROR).itertuples(), drawn[:, 0], late, strict=True
-    ):
-        width = 2 * np.std(band)
+    assert_array_equal(runs["value"], expected.reshape(-1))
+    assert runs["count"].tolist() == [4, 8, 4] * 2
+    curve = made.curve("main", "s", ERROR).itertuples()
+    for row, of_x, evaluations in zip(curve, drawn[:, 0], late, strict=True):
+        width = 2 * np.std(evaluations)
         assert (row.statistic, row.seed, row.count, row.value) == ("single", 6, 8, of_x.mean())
-        assert (row.band_low, row.band_high) == pytest.approx(
-            (row.value - width, row.value + width)
-        )
+        band = (row.value - width, row.value + width)
+        assert (row.band_low, row.band_high) == pytest.approx(band)
 
 
 def test_a_drawn_curve_is_one_of_the_runs() -> None:
     values = np.arange(6.0).reshape(2, 3)
-    made = table(
-        *errors.drawn_curve([5, 6, 7], 2, "loss", values, panel="main", series="s", x=[1, 2])
-    )
-    assert made.curve("main", "s", "loss")[["seed", "value"]].to_numpy().tolist() == [
-        [7, 2],
-        [7, 5],
-    ]
+    place = {"panel": "main", "series": "s", "x": [1, 2]}
+    made = table(*errors.drawn_curve([5, 6, 7], 2, "loss", values, **place))
+    drawn = made.curve("main", "s", "loss")[["seed", "value"]]
+    assert drawn.to_numpy().tolist() == [[7, 2], [7, 5]]
     assert len(made.runs) == 6
 
 
@@ -168,10 +152,8 @@ def test_the_order_of_a_sequence() -> None:
 
 
 def test_the_first_point_below_a_target() -> None:
-    found = least_length(
-        np.array([[0.5, 0.5, 0.0], [0.1, 0.5, 0.2], [0.3, 0.2, 0.0]]), [2, 4, 6], 0.2
-    )
-    assert_array_equal(found, [4, np.nan, 2])
+    errors_at = np.array([[0.5, 0.5, 0.0], [0.1, 0.5, 0.2], [0.3, 0.2, 0.0]])
+    assert_array_equal(least_length(errors_at, [2, 4, 6], 0.2), [4, np.nan, 2])
     # Windows of two losses: the mean at steps 2, 3, 4.
     losses = np.array([[3.0, 1, 1, 5], [1, 1, 9, 9], [3, 3, 3, 1], [np.nan, 0, 0, 0]])
     assert_array_equal(first_step_below(losses, 1.5, 2), [3, 2, np.nan, 3])
@@ -187,9 +169,8 @@ def weights(seed: int, runs: int, prompts: int) -> np.ndarray:
 def test_with_one_run_the_band_is_the_ordinary_bootstrap_over_prompts() -> None:
     values = np.random.default_rng(0).exponential(size=(1, 800, 3))
     drawn = weights(1, 1, 800)
-    assert_allclose(
-        drawn.sum(axis=(0, 2)), np.ones(intervals.RESAMPLES), rtol=rounding(torch.float32, 800)
-    )
+    ones = np.ones(intervals.RESAMPLES)
+    assert_allclose(drawn.sum(axis=(0, 2)), ones, rtol=rounding(torch.float32, 800))
     low, high = intervals.percentiles(values, drawn)
     error = values[0].std(axis=0) / np.sqrt(800)
     # 5 % and 95 % of a normal law; with 1000 resamples the ends are known to 4 % of the width.
@@ -202,10 +183,8 @@ def test_differences_between_runs_widen_the_band_and_its_generator_decides_it() 
     drawn = weights(1, 4, 500)
     assert_array_equal(drawn, weights(1, 4, 500))
     assert not np.array_equal(drawn, weights(2, 4, 500))
-    pairs = [
-        intervals.percentiles(values, drawn)
-        for values in (alike, alike + np.arange(4)[:, None, None])
-    ]
+    apart = alike + np.arange(4)[:, None, None]
+    pairs = [intervals.percentiles(values, drawn) for values in (alike, apart)]
     narrow, wide = ((high - low).item() for low, high in pairs)
     # Means of four draws from 0, 1, 2, 3 have standard deviation 0.56.
     assert narrow < 0.3 and wide == pytest.approx(2 * 1.645 * 0.56, rel=0.2)
