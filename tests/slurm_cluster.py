@@ -7,6 +7,7 @@ need not run).
 
 import ctypes
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -56,7 +57,6 @@ PartitionName=gpu Nodes={host} MaxTime=600 State=UP
 
 
 def missing() -> list[str]:
-    """Return the programs that this machine lacks."""
     return [name for name in PROGRAMS if shutil.which(name, path=_path()) is None]
 
 
@@ -76,15 +76,10 @@ class Cluster:
             (folder / name).mkdir(parents=True, exist_ok=True)
         host, (port, next_port) = socket.gethostname().split(".")[0], _free_ports()
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 9 // 10 // 2**20
-        user = subprocess.run(
-            ["id", "-un"], capture_output=True, text=True, check=True
-        ).stdout.strip()
         self.config = folder / "slurm.conf"
-        self.config.write_text(
-            CONFIG.format(
-                host=host, user=user, port=port, next_port=next_port, folder=folder, memory=memory
-            )
-        )
+        user = pwd.getpwuid(os.getuid()).pw_name
+        about = {"host": host, "user": user, "port": port, "next_port": next_port}
+        self.config.write_text(CONFIG.format(folder=folder, memory=memory, **about))
         (folder / "gres.conf").write_text("Name=gpu File=/dev/null\n")
         # The plugin's job step drops every variable SLURM_*, and srun would look for the system's
         # configuration.
@@ -102,7 +97,6 @@ class Cluster:
             raise
 
     def stop(self) -> None:
-        """End every job and both daemons."""
         if queued := self.queued():
             self.ask("scancel", "--full", *queued)
         for _ in range(40):
@@ -124,20 +118,13 @@ class Cluster:
     def jobs(self) -> list[dict[str, str]]:
         """SLURM's records of all jobs of the last hour, from `scontrol show job`."""
         lines = self.ask("scontrol", "show", "job", "--oneliner").splitlines()
-        return [
-            dict(part.partition("=")[::2] for part in line.split() if "=" in part) for line in lines
-        ]
+        parts = [[part.partition("=")[::2] for part in line.split()] for line in lines]
+        return [dict(pairs) for pairs in parts]
 
     def ask(self, *command: str) -> str:
         """Return the stdout of a SLURM command; empty if it fails."""
-        done = subprocess.run(
-            command,
-            env=self._environment(),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        environment = self._environment()
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
         return done.stdout if done.returncode == 0 else ""
 
     def _environment(self) -> dict[str, str]:
@@ -157,9 +144,8 @@ class Cluster:
                 return
             time.sleep(0.25)
         logs = "\n".join(path.read_text()[-2000:] for path in self.folder.glob("*.log"))
-        raise RuntimeError(
-            f"SLURM's node is not idle after 30 s\n{self.ask('sinfo', '-N', '-l')}\n{logs}"
-        )
+        nodes = self.ask("sinfo", "-N", "-l")
+        raise RuntimeError(f"SLURM's node is not idle after 30 s\n{nodes}\n{logs}")
 
 
 def _end_with_parent() -> None:

@@ -13,15 +13,12 @@ from icl.pipeline.screen import Screen
 
 
 class Terminal(logging.Handler):
-    """Prints every message that reaches it."""
-
     def emit(self, record: logging.LogRecord) -> None:
         print("AS IT IS", record.getMessage(), file=sys.stderr)
 
 
 @pytest.fixture
 def terminal() -> logging.Logger:
-    """Return a logger with a terminal as Snakemake's."""
     logger = logging.Logger("snakemake")
     handler = Terminal()
     handler.name = "DefaultStreamHandler"
@@ -40,13 +37,8 @@ def test_what_is_shown(
     log.write_text("".join(f"line {number}\n" for number in range(40)))
     screen = Screen(terminal, lambda: True)
     said(terminal, "Building DAG of jobs...")
-    said(
-        terminal,
-        event="job_info",
-        rule_name="train",
-        output=["x"],
-        wildcards={"sweep": "li_icl", "shard": "0of1"},
-    )
+    wildcards = {"sweep": "li_icl", "shard": "0of1"}
+    said(terminal, event="job_info", rule_name="train", output=["x"], wildcards=wildcards)
     said(terminal, event="job_info", rule_name="figure9", output=[], wildcards={})
     said(terminal, event="progress", done=1, total=2)
     said(terminal, event="progress", done=2, total=2)
@@ -56,13 +48,10 @@ def test_what_is_shown(
     screen.end("last")
     said(terminal, "WorkflowError", logging.ERROR)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].endswith(" train li_icl 0of1") and lines[1:3] == [
-        "1 of 2 steps done",
-        "a job failed with exit status 137",
-    ]
-    assert str(log) in lines[3] and lines[4:-2] == [
-        f"  | line {number}" for number in range(28, 40)
-    ]
+    assert lines[0].endswith(" train li_icl 0of1")
+    assert lines[1:3] == ["1 of 2 steps done", "a job failed with exit status 137"]
+    assert str(log) in lines[3]
+    assert lines[4:-2] == [f"  | line {number}" for number in range(28, 40)]
     assert lines[-2:] == ["AS IT IS Restored a", "last"]
 
 
