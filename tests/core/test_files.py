@@ -158,21 +158,6 @@ def test_only_half_written_files_of_ended_processes_are_removed(tmp_path: Path) 
     assert sorted(os.listdir(tmp_path)) == sorted(["a.json", *kept])
 
 
-def test_only_times_in_the_future_are_reset(tmp_path: Path) -> None:
-    """As after a clock was set back; the content stays."""
-    now = time.time()
-    past = tmp_path / "runs/past"
-    future = tmp_path / "runs/future"
-    for path, moment in ((past, now - 1000), (future, now + 1000)):
-        write_json(path, path.name)
-        os.utime(path, (moment, moment))
-    files.reset_future_times(tmp_path)
-    files.reset_future_times(tmp_path / "nowhere")
-    assert past.stat().st_mtime == pytest.approx(now - 1000)
-    assert now - 1 <= future.stat().st_mtime <= time.time()
-    assert future.read_text() == '"future"\n'
-
-
 # Damage
 
 

@@ -64,7 +64,6 @@ def test_every_bit_of_the_state_counts_and_cpu_time_adds_up(
 
 
 def test_shards_have_the_values_of_the_whole(small_sweep: Maker) -> None:
-    """One shard, several, and one per run, bit for bit."""
     whole = train(small_sweep())
     assert all(torch.isfinite(w).all() for w in whole.weights.values())
     for count in (1, 2, 3):
@@ -86,8 +85,6 @@ def in_process(folder: Path) -> None:
 
 
 class Training:
-    """The job of one shard in processes of its own."""
-
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self.folder, self.sweep = folder, Plan("smoke").shard("li_icl_alpha", "0of2")

@@ -70,17 +70,6 @@ def stored(tmp_path: Path, small_table: Table) -> Path:
     return path
 
 
-def test_a_table_is_of_one_figure_scale_and_measurement(stored: Path, small_table: Table) -> None:
-    assert_same(read(stored, "figure0", "laptop", "abc")[0], small_table)
-    for asked, words in (
-        (("figure1", "laptop", "abc"), "holds figure figure0, not figure1"),
-        (("figure0", "paper", "abc"), "holds scale laptop, not paper"),
-        (("figure0", "laptop", "abd"), "was measured by other code or constants"),
-    ):
-        with refused(stored, words, TableError):
-            read(stored, *asked)
-
-
 def other_digit(path: Path) -> None:
     table = pq.read_table(path)
     about = {key: text.replace(b"2.5", b"2.6") for key, text in table.schema.metadata.items()}
@@ -143,7 +132,7 @@ def test_a_broken_contract_is_refused_when_written_and_when_read(
         write(path, spoilt, ABOUT)
     assert not path.exists()
     if words.startswith("columns are"):
-        return  # the file has one frame with the columns of both
+        return  # a file has one frame with the columns of both
     whole = pd.concat([spoilt.runs.assign(table="runs"), spoilt.curves.assign(table="curves")])
     write_plain(path, whole, {"format": "icl-table", "figure": "figure0", "scale": "laptop"})
     with pytest.raises(TableError, match=f"{path}: .*{words}.*; delete it and run again"):

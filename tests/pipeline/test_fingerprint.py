@@ -38,7 +38,6 @@ def fingerprints() -> dict[str, str]:
 
 
 def due_since(before: dict[str, str]) -> set[str]:
-    """Return the jobs of figure 9 whose fingerprints are other than before."""
     return {kind for kind, found in fingerprints().items() if found != before[kind]}
 
 
@@ -172,9 +171,11 @@ print(*fingerprint.files("icl.jobs.train", "icl.papers.li2024.one_layer"))
 
 
 def test_a_new_import_counts_and_the_folder_does_not(tmp_path: Path) -> None:
-    """In a separate process, which imports the package from a copy."""
+    """In a separate process, which imports the package from a copy, where a system left a file."""
     copy = Workflow(tmp_path, ("src",))
-    with (tmp_path / "src/icl/papers/li2024/one_layer.py").open("a") as module:
+    paper = tmp_path / "src/icl/papers/li2024"
+    (paper / "._patterns.py").write_bytes(b"\0\xff")
+    with (paper / "one_layer.py").open("a") as module:
         module.write("\n\ndef late() -> None:\n    from icl.tasks import linear_dynamics as _\n")
     done = copy.run([sys.executable, "-c", PROBE])
     (importing, other), files = (line.split() for line in done.stdout.splitlines())
@@ -192,7 +193,6 @@ def test_a_new_import_counts_and_the_folder_does_not(tmp_path: Path) -> None:
 
 
 def claim(data: Any) -> dict[str, Any]:
-    """Return the first claim of figure 9."""
     return next(claim for claim in data["claims"] if claim["figure"] == "figure9")
 
 
