@@ -57,7 +57,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the files in a random order (see --shuffle-files), the same one in every process."""
     if seed := config.getoption("--shuffle-files"):
         files = sorted({item.path for item in items})
         random.Random(seed).shuffle(files)
@@ -65,7 +64,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test that would begin too late (see --minutes)."""
     minutes = item.config.getoption("--minutes")
     if time.monotonic() - BEGIN > 60 * minutes:
         pytest.skip(f"left after {minutes:g} minutes")
@@ -85,17 +83,9 @@ def small_sweep() -> Callable[..., Sweep]:
         # With 16 coordinates and 8 neurons every run's matrices are aligned to 64 bytes, as at the
         # papers' sizes. Otherwise matrix products sum in another order, and results differ in the
         # last bits.
-        small = {
-            "relevant_patterns": 6,
-            "irrelevant_patterns": 6,
-            "label_dimension": 4,
-            "neurons": 8,
-        }
-        small |= {"context_length": 5, "batch": 8} | constants
-        axes = {
-            key: value if isinstance(value, list | tuple) else [value]
-            for key, value in small.items()
-        }
+        small: dict[str, Any] = {"relevant_patterns": 6, "irrelevant_patterns": 6, "neurons": 8}
+        small |= {"label_dimension": 4, "context_length": 5, "batch": 8} | constants
+        axes = {key: value if isinstance(value, list) else [value] for key, value in small.items()}
         configs = grid(one_layer.Config, **axes, seed=range(seeds))
         return Sweep(name, one_layer.MODEL, configs, snapshots, one_layer.Evaluation(prompts=4))
 
@@ -108,13 +98,11 @@ def small_table() -> Table:
     from icl.core import table
     from icl.evidence.intervals import summarise
 
-    curve = [
-        table.rows("error", range(3), [0.1, 0.2, 0.3 + x], panel="main", series="ours", x=x)
-        for x in (2, 4)
-    ]
-    return summarise(
-        "figure0", "laptop", table.join([table.rows("slope", range(3), [1.0, 2.0, 3.0]), *curve])
-    )
+    parts = [table.rows("slope", range(3), [1.0, 2.0, 3.0])]
+    for x in (2, 4):
+        errors = [0.1, 0.2, 0.3 + x]
+        parts.append(table.rows("error", range(3), errors, panel="main", series="ours", x=x))
+    return summarise("figure0", "laptop", table.join(parts))
 
 
 @pytest.fixture(scope="session")
@@ -132,14 +120,13 @@ def published_table() -> Callable[[str], Table]:
         cells["observable"] = cells["observable"].replace("", table.ERROR)
         for edge in ("band_low", "band_high"):
             cells[edge] = cells[edge].fillna(cells["value"])
-        cells = cells.assign(statistic=["point" if one else "mean" for one in scatter], count=10)
-        parts = [
-            table.conform(
-                cells.assign(
-                    seed=[0 if one else None for one in scatter], x=cells["x"].astype(float)
-                )
-            )
-        ]
+        cells = cells.assign(
+            statistic=["point" if one else "mean" for one in scatter],
+            seed=[0 if one else None for one in scatter],
+            x=cells["x"].astype(float),
+            count=10,
+        )
+        parts = [table.conform(cells)]
         parts += [errors.drawn_run([0], 0)] if scatter.any() else []
         return intervals.summarise(figure, "paper", table.join(parts))
 
@@ -169,9 +156,8 @@ def handlers_restored() -> Iterator[None]:
 def mounted(folder: Path, options: str) -> Iterator[Path]:
     """Yield a small separate disk; skips if mounting is not permitted."""
     folder.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)], capture_output=True, text=True
-    )
+    command = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         pytest.skip(f"no small disk can be mounted here: {done.stderr.strip()}")
     try:
@@ -181,20 +167,15 @@ def mounted(folder: Path, options: str) -> Iterator[Path]:
 
 
 class Workflow:
-    """A copy of the workflow in a separate folder, run from the command line, with its own
-    package if copied.
-    """
+    """A copy of the workflow, run from the command line, with its own package if copied."""
 
     def __init__(self, folder: Path, copied: tuple[str, ...] = WORKFLOW) -> None:
         self.folder = folder
+        ignored = shutil.ignore_patterns("*.egg-info", "__pycache__")
         for name in copied:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             if (ROOT / name).is_dir():
-                shutil.copytree(
-                    ROOT / name,
-                    folder / name,
-                    ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"),
-                )
+                shutil.copytree(ROOT / name, folder / name, ignore=ignored)
             else:
                 shutil.copy2(ROOT / name, folder / name)
 
@@ -203,7 +184,6 @@ class Workflow:
         return self.run([sys.executable, "-m", "snakemake", *arguments], timeout)
 
     def run(self, command: list[str], timeout: float = 600) -> subprocess.CompletedProcess[str]:
-        """Run a command in the folder; stdout and stderr are merged."""
         process = self.start(command)
         try:
             output, _ = process.communicate(timeout=timeout)
@@ -213,11 +193,9 @@ class Workflow:
         return subprocess.CompletedProcess(command, process.returncode, output)
 
     def start(self, command: list[str], **environment: str) -> "subprocess.Popen[str]":
-        """Start a command in the folder and its own process group."""
         source = self.folder / "src"
-        own = {"PYTHONDONTWRITEBYTECODE": "1"} | (
-            {"PYTHONPATH": str(source)} if source.is_dir() else {}
-        )
+        own = {"PYTHONDONTWRITEBYTECODE": "1"}
+        own |= {"PYTHONPATH": str(source)} if source.is_dir() else {}
         return subprocess.Popen(
             command,
             cwd=self.folder,
@@ -232,7 +210,6 @@ class Workflow:
 
 @pytest.fixture
 def workflow(tmp_path: Path) -> Workflow:
-    """Return a fresh copy of the workflow."""
     return Workflow(tmp_path / "copy")
 
 
@@ -257,9 +234,7 @@ def make_figure9(folder: Path, plan: "Plan") -> Path:
 
 @pytest.fixture(scope="session")
 def figure9_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with all results of figure 9 at the smoke scale, and nothing else. Copy it
-    before changing it.
-    """
+    """Return a folder with all results of figure 9 at the smoke scale, to be copied."""
     from icl.pipeline.plan import Plan
 
     return make_figure9(tmp_path_factory.mktemp("figure9"), Plan("smoke"))
@@ -267,9 +242,7 @@ def figure9_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def figure9(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return what is found of figures 9 and 12 at the smoke scale in the working folder, which
-    has figure 9 alone.
-    """
+    """Return what is found of figures 9 and 12 in a working folder that has figure 9 alone."""
     from icl.pipeline.plan import Plan
     from icl.report import results
 

@@ -44,7 +44,6 @@ LIST = folders.PACKAGE / "evidence" / "planted.json"
 
 
 def same(runs: Trained) -> Trained:
-    """Return the runs unchanged."""
     return runs
 
 
@@ -152,7 +151,7 @@ def written(*keys: str) -> dict[str, dict[str, dict[str, Any]]]:
     keys : the papers to try, by default all; the violations of the others stay as they are in the
         list
     """
-    stored = json.loads(LIST.read_text(encoding="utf-8"))
+    stored = json.loads(LIST.read_text("utf-8"))
     known = listed()
     found = {claim: stored[claim] for claim in stored if claim in known} if keys else {}
     for key, claim, observable in (case for case in cases() if not keys or case[0] in keys):

@@ -79,7 +79,6 @@ STYLES: dict[int, Sequence[Any]] = (
 
 @pytest.fixture
 def table(published_table: Callable[[str], Table]) -> Callable[[int], Table]:
-    """Make a table of figure `number` with published numbers."""
 
     def make(number: int) -> Table:
         made = published_table(f"figure{HIDDEN.get(number, number)}")

@@ -45,7 +45,6 @@ def changed(part: Any, **values: Any) -> Any:
 
 @pytest.fixture
 def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Claim]:
-    """Yield a claim of a ledger that was just frozen."""
     monkeypatch.setattr(freeze, "FILE", tmp_path / "frozen.json")
     freeze.write(CODES, "2026-01-02")
     claims = ledger.all_claims().values()

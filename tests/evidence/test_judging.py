@@ -61,7 +61,6 @@ ENDS = st.tuples(NUMBER | st.just(-math.inf), NUMBER | st.just(math.inf))
 def test_the_interval_decides(
     values: list[float], statistic: Any, ends: tuple[float, float]
 ) -> None:
-    """A part is supported if the 95 % interval lies in the bound, contradicted if outside."""
     _, low, high = significance.INTERVALS[statistic](np.array(values))
     # Equal runs have no variance, and rounding may decide if an end of the interval equals an end
     # of the bound.
@@ -208,7 +207,6 @@ SOLVED = Bound(observable="share of tasks", at_least=0.4)
 
 
 def test_runs_that_miss_a_condition_do_not_test_the_claim() -> None:
-    """Ten runs meet it and support the claim; ten violate it and would contradict the claim."""
     made = table(y=[*ABOUT, *(ABOUT + 9)], share_of_tasks=[0.5] * 10 + [0.1] * 10)
     verdict = judge("A", [at_most(1.0)], made, [SOLVED])
     assert (verdict.outcome, verdict.parts[0].runs) == (SUPPORTED, 10)
@@ -243,7 +241,6 @@ def test_a_figures_claims_are_judged_by_their_own_bounds_and_conditions() -> Non
 
 
 def test_a_claim_is_judged_only_at_its_scales() -> None:
-    """Every claim of the ledger at the scales that it names, or at all."""
     for claim in ledger.all_claims().values():
         for scale in SCALES:
             is_judged = scale in (claim.scales or [scale])

@@ -31,7 +31,6 @@ def published(figure: str) -> pd.DataFrame:
 
 
 def of_panel(table: Table, figure: str, panel: str = "main", unit: str = "") -> dict[str, Any]:
-    """Return the distance in one panel."""
     found = distances(table, published(figure))
     (row,) = [one for one in found if one["panel"] == panel and unit in one["unit"]]
     return row
@@ -90,7 +89,6 @@ def test_a_wrong_file_is_named(tmp_path: Path, part: str, other: str) -> None:
     ["None", "NA", "nan", "null", "N/A", "1", "0.10", "1e3", "True", "no", "2026-11-22", "n # 1"],
 )
 def test_a_name_is_a_text_and_matches_itself(tmp_path: Path, name: str) -> None:
-    """As a series and as a panel."""
     text = (
         f"# {name}: {{scale: linear, reading_error: 0.1, observable: o}}\n"
         f"panel,series,x,y\n{name},{name},1,2\n"
@@ -171,7 +169,6 @@ PUBLISHED = {"A": [0.1, 0.01, 0.001], "B": [0.2, 0.02, 0.003]}
 
 
 def of_figure(ours: Curves, theirs: Curves = PUBLISHED, **more: Any) -> distance.Distance:
-    """Return the distance of curves at three points."""
     place = {"panel": "main", "x": [4.0, 6.0, 8.0], "statistic": "mean"}
     curves = join(rows(ERROR, None, y, series=name, **place) for name, y in ours.items())
     table = summarise("f", "paper", curves)

@@ -37,10 +37,9 @@ def error(share: float) -> float:
 def test_the_mean_interval_is_students(values: list[float]) -> None:
     expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
     # Two orders of summation: rounding relative to the largest value.
-    close = pytest.approx(
-        [np.mean(values), expected.low, expected.high], abs=1e-9 * max(1, *map(abs, values))
-    )
-    assert list(mean_interval(np.array(values))) == close
+    rounding = 1e-9 * max(1, *map(abs, values))
+    close = pytest.approx((np.mean(values), expected.low, expected.high), abs=rounding)
+    assert tuple(mean_interval(np.array(values))) == close
 
 
 @pytest.mark.parametrize("runs", [5, 6, 10, 20])
@@ -51,9 +50,8 @@ def test_intervals_contain_the_truth_as_often_as_they_say(runs: int) -> None:
     if runs > 5:
         k = max(k for k in range(1, runs) if stats.binom.cdf(k - 1, runs, 0.5) <= 0.025)
         exact = 1 - 2 * stats.binom.cdf(k - 1, runs, 0.5)
-        covered = np.mean(
-            [low <= 1 <= high for _, low, high in map(median_interval, np.exp(normal(runs)))]
-        )
+        intervals = map(median_interval, np.exp(normal(runs)))
+        covered = np.mean([low <= 1 <= high for _, low, high in intervals])
         assert 0.95 <= exact and abs(covered - exact) < error(0.95)
 
 
@@ -78,17 +76,12 @@ def test_a_p_is_below_a_level_at_most_that_often(statistic: str, side: np.ufunc)
         assert (p <= level).mean() <= level + np.sqrt(2) * error(level)
 
 
-RUNS = st.lists(st.integers(-30, 30), min_size=6, max_size=20).filter(
-    lambda values: len(set(values)) > 1
-)
+NUMBERS = st.integers(-30, 30)
+RUNS = st.lists(NUMBERS, min_size=6, max_size=20).filter(lambda values: len(set(values)) > 1)
+CLOSED = st.sampled_from((np.greater_equal, np.less_equal))
 
 
-@given(
-    RUNS,
-    st.sampled_from(STATISTICS),
-    st.sampled_from((np.greater_equal, np.less_equal)),
-    st.integers(-30, 30),
-)
+@given(RUNS, st.sampled_from(STATISTICS), CLOSED, NUMBERS)
 def test_an_interval_lies_inside_a_bound_exactly_if_its_test_is_significant(
     numbers: list[int], statistic: str, side: np.ufunc, end: int
 ) -> None:
@@ -111,12 +104,8 @@ def test_equal_runs_are_tested_by_their_signs(spread: float) -> None:
         inside, outside = (2.0, 4.0) if side(1, 0) else (4.0, 2.0)
         assert p_value(values, "mean", side, inside) == 2**-10
         assert p_value(values, "mean", side, outside) == 1.0
-    assert [p_value(np.full(10, 3.0), "mean", side, 3.0) for side in SIDES] == [
-        2**-10,
-        1,
-        2**-10,
-        1,
-    ]
+    at_the_border = [p_value(np.full(10, 3.0), "mean", side, 3.0) for side in SIDES]
+    assert at_the_border == [2**-10, 1, 2**-10, 1]
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)

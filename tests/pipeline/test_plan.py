@@ -23,7 +23,7 @@ from icl.pipeline.plan import Plan, check_reach, requested_figures
 PLAN = Plan("smoke")
 FIGURES = PLAN.figures
 CHANGED = {"li_icl": {"relevant_fraction": 0.6}}
-CONFIG = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8"))
+CONFIG = yaml.safe_load((ROOT / "workflow/config.yaml").read_text("utf-8"))
 
 
 def plan(**changes: Any) -> Plan:
@@ -33,9 +33,8 @@ def plan(**changes: Any) -> Plan:
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_figure_is_planned_at_every_scale(scale: str) -> None:
     made = plan(scale=scale)
-    assert set(made.trainings) == {
-        name for figure in FIGURES for name in figures.sweeps(figure, scale, {})
-    }
+    planned = [name for figure in FIGURES for name in figures.sweeps(figure, scale, {})]
+    assert set(made.trainings) == set(planned)
     for name in FIGURES:
         assert all(file.startswith(f"results/{scale}/runs/") for file in made.run_files(name))
         assert set(made.chain(name)) == {*made.run_files(name), *made.own_files(name)}
@@ -57,9 +56,7 @@ def test_the_workstation_has_the_sizes_that_a_figure_names() -> None:
         size = ledger.target(name).workstation
         assert made["workstation"].sweeps(name) == made[size].sweeps(name)
         assert size in ("paper", "laptop") or name.startswith("garg_")
-    (ours, *_), (papers, *_) = (
-        made[scale].sweep("garg").configs for scale in ("workstation", "paper")
-    )
+    ours, papers = (made[scale].sweep("garg").configs[0] for scale in ("workstation", "paper"))
     for constant in ("dimension", "points", "first_dimension", "first_points", "batch"):
         assert getattr(ours, constant) == getattr(papers, constant)
 
@@ -107,9 +104,8 @@ def test_changed_constants_and_seeds_have_their_own_folder_command_and_note() ->
         "snakemake figure9 --config scale=smoke first_seed=2000 variant=few"
         ' constants=\'{"li_icl":{"relevant_fraction":0.6}}\''
     )
-    assert re.match(
-        r"smoke scale, .*relevant_fraction = 0\.6; seeds from 2000 on$", both.note("figure9").full
-    )
+    note = r"smoke scale, .*relevant_fraction = 0\.6; seeds from 2000 on$"
+    assert re.match(note, both.note("figure9").full)
     for made in (named, unnamed, seeds, both):
         assert Plan.of(CONFIG | made.plain()) == made
         assert all(made.folder in path.split("/") for path in made.chain("figure9"))
@@ -120,9 +116,8 @@ def test_other_seeds_change_only_the_seeds_of_random_trainings() -> None:
     assert PLAN.first_seed == FIRST_SEED == CONFIG["first_seed"]
     for name, (_, sweep) in made.trainings.items():
         usual = PLAN.sweep(name)
-        assert sweep.seeds == [
-            seed + (2000 - FIRST_SEED if usual.is_random else 0) for seed in usual.seeds
-        ]
+        shift = 2000 - FIRST_SEED if usual.is_random else 0
+        assert sweep.seeds == [seed + shift for seed in usual.seeds]
         seeds = sorted(set(usual.seeds))
         assert figures.with_seeds(sweep, seeds).configs == usual.configs
 
@@ -189,9 +184,9 @@ def test_a_target_plans_its_own_chain_only_and_trains_shared_sweeps_once(
 ) -> None:
     done = shared_workflow("--dag", "dot", *FIGURES, "--config", "scale=smoke", "shards=3")
     assert done.returncode == 0, done.stdout
-    labels = dict(re.findall(r'^\s*(\d+)\[label = "([^"]*)"', done.stdout, flags=re.MULTILINE))
+    labels = dict(re.findall(r'(?m)^\s*(\d+)\[label = "([^"]*)"', done.stdout))
     above = defaultdict(set)
-    for source, target in re.findall(r"^\s*(\d+) -> (\d+)", done.stdout, flags=re.MULTILINE):
+    for source, target in re.findall(r"(?m)^\s*(\d+) -> (\d+)", done.stdout):
         above[target].add(source)
 
     def chain(number: str) -> set[str]:
@@ -204,9 +199,8 @@ def test_a_target_plans_its_own_chain_only_and_trains_shared_sweeps_once(
         if name in FIGURES:
             jobs = [labels[other].split("\\n") for other in chain(number)]
             shards = [sorted(words) for rule, *words in jobs if rule == "train"]
-            assert sorted(shards) == sorted(
-                [f"shard: {shard}", f"sweep: {key}"] for key, shard in made.shards_of(name)
-            )
+            pairs = made.shards_of(name)
+            assert sorted(shards) == sorted([f"shard: {n}", f"sweep: {key}"] for key, n in pairs)
             others = {rule: words for rule, *words in jobs if rule != "train"}
             assert sorted(others) == sorted([name, "judge", "measure", f"draw_{name}"])
             assert others["measure"] == [f"figure: {name}"]
@@ -214,7 +208,6 @@ def test_a_target_plans_its_own_chain_only_and_trains_shared_sweeps_once(
 
 @pytest.mark.slow
 def test_every_name_is_a_target_and_lint_is_clean(shared_workflow: Workflow) -> None:
-    """Figures with summaries, aliases, further pictures, papers, and targets over all figures."""
     listed = dict(re.findall(r"(?m)^(\w+) \((.*)\)$", shared_workflow("--list").stdout))
     assert listed.items() >= {(name, ledger.target(name).summary) for name in FIGURES}
     names = {name for figure in FIGURES for name in PLAN.targets(figure)} | set(folders.papers())
@@ -228,7 +221,7 @@ def test_every_name_is_a_target_and_lint_is_clean(shared_workflow: Workflow) -> 
 
 
 def settings(name: str, with_options: bool = False) -> dict[str, Any]:
-    text = (ROOT / f"profiles/{name}/config.yaml").read_text(encoding="utf-8")
+    text = (ROOT / f"profiles/{name}/config.yaml").read_text("utf-8")
     if with_options:
         text = re.sub(r"(?m)^#(?=  \w+:)", "", text)
         text = re.sub(r"(?m)^#(?! |$)", "", text)

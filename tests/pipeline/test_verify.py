@@ -37,7 +37,6 @@ def in_two_shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def made(in_two_shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a folder with all results of figure 9, as the working folder."""
     for name in ("results", "figures"):
         shutil.copytree(in_two_shards / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
@@ -58,7 +57,6 @@ def test_results_of_the_jobs_pass_and_have_their_provenance() -> None:
 
 
 def test_lost_and_damaged_files_are_named() -> None:
-    """Every pair of lost files, and a flipped byte at four places of every file."""
     whole = {path: Path(path).read_bytes() for path in CHAIN}
     for lost in itertools.combinations(CHAIN, 2):
         for path in lost:

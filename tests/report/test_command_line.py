@@ -32,7 +32,6 @@ Called = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def icl(capsys: pytest.CaptureFixture[str]) -> Called:
-    """Call the command line: exit code, stdout and stderr."""
 
     def call(*arguments: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as stop:
@@ -43,25 +42,20 @@ def icl(capsys: pytest.CaptureFixture[str]) -> Called:
 
 
 def test_papers_figures_and_claims_are_listed_and_shown(icl: Called) -> None:
-    assert {
-        row["figure"]: row["paper"] for row in json.loads(icl("list", "--json")[1])
-    } == registry.figures()
+    listed = json.loads(icl("list", "--json")[1])
+    assert {row["figure"]: row["paper"] for row in listed} == registry.figures()
     assert all(name in icl("list")[1] for name in ("figure12", "li2024"))
     one = json.loads(icl("show", "figure12", "--json")[1])
-    assert [claim["id"] for claim in one["claims"]] == [
-        claim.id for claim in ledger.claims("figure12")
-    ]
+    shown = [claim["id"] for claim in one["claims"]]
+    assert shown == [claim.id for claim in ledger.claims("figure12")]
     assert {row["grade"] for row in one["constants"]} <= {"published", "inferred", "ours"}
     text = icl("show", "figure12")[1]
-    assert (
-        all(row["name"] in text for row in one["constants"])
-        and Plan("laptop").command("figure12") in text
-    )
+    assert all(row["name"] in text for row in one["constants"])
+    assert Plan("laptop").command("figure12") in text
     assert json.loads(icl("show", "S4", "--json")[1])["formula"] == ledger.claim("S4").formula
     one = json.loads(icl("show", "figure9", "--set", CHANGE, "--json")[1])
-    assert [row["name"] for row in one["constants"] if row["grade"] == "changed"] == [
-        "relevant_fraction"
-    ]
+    changed = [row["name"] for row in one["constants"] if row["grade"] == "changed"]
+    assert changed == ["relevant_fraction"]
 
 
 @pytest.mark.parametrize("word", [*folders.papers(), *ledger.aliases(), "A-P1b"])
@@ -77,14 +71,15 @@ def test_verdicts_are_those_on_disk_with_commands_for_the_rest(
     assert (code, said["verdicts"], said["problems"]) == (0, [figure9.records["figure9"]], [])
     assert set(said["missing"]) == set(registry.figures()) - {"figure9"}
     code, out, _ = icl("verdicts", *SMOKE, "figure9")
+    assert code == 0
     for words in (
-        "picture   figures/smoke/figure9_compared.png",
-        "A-P1b      INCONCLUSIVE",
+        "figures/smoke/figure9_compared.png",
+        "INCONCLUSIVE",
         "condition     held-out loss",
         "claimed in [0.38, 0.46], 2 trainings",
-        "published     main: absolute difference",
+        "main: absolute difference",
     ):
-        assert words in out and code == 0
+        assert words in out
     code, out, _ = icl("verdicts", "figure9", "figure12", "--scale", "smoke")
     assert code == FAILED and "A-P1b" in out and "`snakemake figure12 --config scale=smoke`" in out
     assert "1 claims test these 1 statements" in icl("verdicts", "--scale", "smoke")[1]
@@ -111,55 +106,31 @@ def test_the_commands_of_the_workflow(
     files = {"verdicts.jsonl", "figures.jsonl", "README.md", "report.html", "figure9.png"}
     assert files <= {path.name for path in Path("gallery").iterdir()}
     shown = r"a\n<!--[^o]*-->\n(?!old).*figure9\.png.*-->\nb\n"
-    assert re.fullmatch(shown, readme.read_text(encoding="utf-8"), re.DOTALL)
-    assert (
-        icl(
-            "gallery",
-            "--config",
-            canonical(Plan("smoke", constants=yaml.safe_load(CHANGE)).plain()),
-        )[0]
-        == MISUSED
-    )
+    assert re.fullmatch(shown, readme.read_text("utf-8"), re.DOTALL)
+    changed = Plan("smoke", constants=yaml.safe_load(CHANGE))
+    assert icl("gallery", "--config", canonical(changed.plain()))[0] == MISUSED
     Path(PLAN.table_file("figure9")).write_bytes(b"")
-    for command in (
-        ["report"],
-        ["gallery", "figure9"],
-        ["compare", "--against=results"],
-        ["verify"],
-        ["verdicts", "figure9"],
-    ):
-        code, out, err = icl(*command, *SMOKE)
-        assert code == FAILED and "figure9.parquet" in out + err and "INCONCLUSIVE" not in out, (
-            command
-        )
+    for command in ("report", "gallery figure9", "compare", "verify", "verdicts figure9"):
+        code, out, err = icl(*command.split(), *SMOKE)
+        assert code == FAILED and "figure9.parquet" in out + err, command
+        assert "INCONCLUSIVE" not in out, command
 
 
 def test_results_are_held_against_the_gallery(icl: Called, figure9: results.Found) -> None:
-    """Identical to a gallery made from them; after a change of the gallery, both outcomes and
-    how far they differ.
-    """
     assert "the gallery has no verdict at this scale" in icl("compare", *SMOKE, "figure9")[1]
     gallery.update(PLAN, figure9.records)
     code, out, _ = icl("compare", *SMOKE)
-    assert (
-        code == 0
-        and "figure9: identical in every value" in out
-        and "the same in every operation" in out
-    )
+    assert code == 0 and "figure9: identical in every value" in out
+    assert "the same in every operation" in out
     out = icl("verdicts", *SMOKE, "figure9")[1]
     assert "in the gallery" not in out and "gallery   identical in every value: figure9\n" in out
     (line,), (about,) = gallery.read(gallery.VERDICTS), gallery.read(gallery.FIGURES)
     first, *others = line["parts"]
     values = [first["values"][0] + 0.25, *first["values"][1:]]
-    gallery.write(
-        gallery.VERDICTS,
-        [line | {"outcome": "supported", "parts": [first | {"values": values}, *others]}],
-    )
-    about["about"]["arithmetic"] = {
-        "processor": "another",
-        "units": "none",
-        "operations": {"numpy QR": "0"},
-    }
+    changed = line | {"outcome": "supported", "parts": [first | {"values": values}, *others]}
+    gallery.write(gallery.VERDICTS, [changed])
+    machine = {"processor": "another", "units": "none", "operations": {"numpy QR": "0"}}
+    about["about"]["arithmetic"] = machine
     gallery.write(gallery.FIGURES, [about])
     out = icl("compare", *SMOKE, "figure9")[1]
     for words in (
@@ -167,16 +138,12 @@ def test_results_are_held_against_the_gallery(icl: Called, figure9: results.Foun
         "supported → inconclusive",
         "| 0.25 |",
         "gallery another (none)",
+        "arithmetic  first differs in: numpy QR",
     ):
         assert words in out, out
-    assert "arithmetic  first differs in: numpy QR" in out
-    assert icl("verdicts", *SMOKE, "figure9")[1].splitlines()[-4:] == [
-        "gallery   not identical, 1 verdicts changed: figure9",
-        "A-P1b: supported in the gallery, inconclusive here",
-        "next      verdicts at the smoke scale are always inconclusive; `make figure9` makes the "
-        "full size",
-        "          `python -m icl show figure9` explains the claims",
-    ]
+    out = icl("verdicts", *SMOKE, "figure9")[1]
+    assert "not identical, 1 verdicts changed: figure9\n" in out
+    assert "A-P1b: supported in the gallery, inconclusive here\n" in out
     code, out, _ = icl("arithmetic", "figure9")
     assert code == FAILED and "first differs in: numpy QR" in out
     code, out, _ = icl("arithmetic", PLAN.table_file("figure9"), "--json")
@@ -192,19 +159,21 @@ def test_results_are_held_against_the_gallery(icl: Called, figure9: results.Foun
         ("review figre9", "figure9"),
         ("verdicts --scale huge", "laptop"),
         ("verdicts --variant a", "variant"),
-        ("whatif figre9 --set {}", "figure9"),
         ("whatif figure9", "--set"),
         ("whatif figure9 --set 0.6", "model"),
         ("show figure9 --set {a", "--set"),
-        (
-            "whatif figure9 --set '{li_icl_gpt2: {relevant_fraction: 0.6}}'",
-            "changes nothing in figure9",
-        ),
-        ("show figure9 --set '{li_ic: {relevant_fraction: 0.6}}'", "li_icl"),
+        ("whatif figure9 --set '{li_icl_gpt2: {batch: 9}}'", "changes nothing in figure9"),
+        ("show figure9 --set '{li_ic: {batch: 9}}'", "li_icl"),
         ("new figure li2042 a", "li2024"),
+        # A command would be printed that the workflow refuses.
+        ("verdicts figure9 --seeds -1", "seeds"),
+        ("verdicts figure9 --first-seed -1", "first"),
+        ("verdicts figure9 --set '{li_icl: {batch: 9}}' --variant ../x", "variant"),
+        ("verdicts figure9 --set '{li_icl: {batch: 9, batch: 8}}'", "repeated"),
+        ("verdicts figure9 --set '{li_icl: {batch: 1_0}}'", "1_0"),
     ],
 )
-def test_a_wrong_name_is_answered_in_one_line(icl: Called, words: str, near: str) -> None:
+def test_a_wrong_name_or_value_is_answered_in_one_line(icl: Called, words: str, near: str) -> None:
     code, out, err = icl(*shlex.split(words))
     assert (code, out) == (MISUSED, "") and near in err and err.count("\n") == 1
     assert icl("plot")[0] == icl("verdicts", "--sclae", "smoke")[0] == MISUSED
@@ -213,7 +182,7 @@ def test_a_wrong_name_is_answered_in_one_line(icl: Called, words: str, near: str
 def test_the_version_and_the_script(icl: Called) -> None:
     from icl import __main__
 
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert icl("--version") == (0, f"icl {project['version']}\n", "")
     module, _, name = project["scripts"]["icl"].partition(":")
     assert (module, getattr(__main__, name)) == ("icl.__main__", __main__.main)
@@ -221,7 +190,7 @@ def test_the_version_and_the_script(icl: Called) -> None:
 
 
 EXAMPLES = re.findall(
-    r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(encoding="utf-8"), re.DOTALL
+    r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text("utf-8"), re.DOTALL
 )
 
 
@@ -235,28 +204,10 @@ def test_an_example_of_the_documentation_runs_as_it_stands(example: str) -> None
     assert done.returncode == 0 and (done.stdout or Path("my_figure9.png").is_file()), done.stderr
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "--seeds -1",
-        "--first-seed -1",
-        "--set '{li_icl: {batch: 9}}' --variant ../x",
-        "--set '{li_icl: {batch: 9}}' --variant 5",
-        "--set '{li_icl: {batch: 9, batch: 8}}'",
-        "--set '{li_icl: {batch: 1_0}}'",
-    ],
-)
-def test_no_command_is_printed_that_the_workflow_would_refuse(icl: Called, words: str) -> None:
-    code, out, err = icl("verdicts", "figure9", *shlex.split(words))
-    assert (code, out) == (MISUSED, "") and err.count("\n") == 1
-
-
 def test_a_job_imports_only_what_it_needs() -> None:
     """Jobs start often; a reader may also close the pipe early."""
     program = "import sys, icl.report.command_line; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout.split()
+    loaded = subprocess.check_output([sys.executable, "-c", program], text=True).split()
     assert not {"torch", "scipy", "matplotlib", "snakemake", "jinja2", "rich", "PIL"} & set(loaded)
     piped = f"{shlex.quote(sys.executable)} -m icl show huang_rates | head -1"
     done = subprocess.run(
@@ -266,12 +217,7 @@ def test_a_job_imports_only_what_it_needs() -> None:
 
 
 def test_default_and_changed_curves_share_their_axes(figure9: results.Found) -> None:
-    made, _ = table.read(
-        Path(PLAN.table_file("figure9")),
-        "figure9",
-        "smoke",
-        PLAN.measurement_fingerprint("figure9"),
-    )
+    made, _ = table.read(Path(PLAN.table_file("figure9")))
     ours, theirs = (PLAN.figure("figure9").draw(made) for _ in range(2))
     before = [list(compared.series_of(axes)) for axes in ours.axes]
     assert whatif.in_one_axes(ours, theirs)
@@ -279,12 +225,10 @@ def test_default_and_changed_curves_share_their_axes(figure9: results.Found) -> 
         new = [one for one in compared.series_of(axes) if one.style.series.startswith("default ")]
         assert len(new) == len(old) > 0
         for one, other in zip(new, old, strict=True):
-            assert (
-                one.points == other.points
-            ).all() and one.style.colour == own_style.GREY != other.style.colour
-    first = own_style.panels(["a"], 1)[1]
-    second = own_style.panels(["a"], 1)[1]
-    assert not whatif.in_one_axes(first["a"].figure, second["a"].figure)
+            assert (one.points == other.points).all()
+            assert one.style.colour == own_style.GREY != other.style.colour
+    empty = [own_style.panels(["a"], 1)[0] for _ in range(2)]
+    assert not whatif.in_one_axes(*empty)
 
 
 @pytest.mark.slow
@@ -292,32 +236,14 @@ def test_a_whatif_makes_both_and_prints_the_differences(
     workflow: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(workflow.folder)
-    words = [
-        "whatif",
-        "figure9",
-        "--scale",
-        "smoke",
-        "--json",
-        "--set",
-        CHANGE,
-        "--variant",
-        "fewer",
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "icl", *words], capture_output=True, text=True, timeout=600
-    )
+    words = "whatif figure9 --scale smoke --json --variant fewer --set".split()
+    command = [sys.executable, "-m", "icl", *words, CHANGE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    assert (
-        said["verdicts"] == {}
-        and said["notes"]
-        and len(said["numbers"]) == len(ledger.claim("A-P1b").bounds)
-    )
-    pictures = [
-        Path(said["picture"]),
-        *(Path(f"figures/{one}/figure9.png") for one in ("smoke", "smoke@fewer")),
-    ]
-    widths = [int.from_bytes(path.read_bytes()[16:20]) for path in pictures]
-    assert said["picture"] == "figures/smoke@fewer/figure9_whatif.png" and len(set(widths)) == 1
-    other = workflow("compare", "--config", "scale=smoke", "against=nowhere")
-    assert other.returncode != 0 and "against = nowhere: holds no verdicts of smoke" in other.stdout
+    assert said["verdicts"] == {} and said["notes"]
+    assert len(said["numbers"]) == len(ledger.claim("A-P1b").bounds)
+    assert said["picture"] == "figures/smoke@fewer/figure9_whatif.png"
+    pictures = [said["picture"], *Path().glob("figures/*/figure9.png")]
+    widths = {int.from_bytes(Path(path).read_bytes()[16:20]) for path in pictures}
+    assert len(pictures) == 3 and len(widths) == 1

@@ -23,22 +23,16 @@ def test_every_verdict_is_stored_once_and_on_the_bounds_of_the_ledger() -> None:
     names = ("claim", "scale", "first_seed", "other_arithmetic")
     assert len({tuple(map(line.get, names)) for line in LINES}) == len(LINES)
     for line in LINES:
-        assert gallery.is_current(line) and ledger.claim(line["claim"]).figure == line["figure"], (
-            line["claim"]
-        )
+        assert gallery.is_current(line), line["claim"]
+        assert ledger.claim(line["claim"]).figure == line["figure"]
         assert Verdict.read(line).plain().items() <= line.items()
     line = next(line for line in LINES if line["parts"])
+    small = next(line for line in LINES if line["claim"] == "G9-small")
     first, *others = line["parts"]
-    assert not gallery.is_current(
-        next(one for one in LINES if one["claim"] == "G9-small") | {"scale": "paper"}
-    )
-    for change in (
-        {"claim": "gone"},
-        {"parts": others},
-        {"parts": []},
-        {"parts": [first | {"at_most": 7.0}, *others]},
-    ):
+    moved = first | {"at_most": 7.0}
+    for change in ({"claim": "gone"}, {"parts": others}, {"parts": [moved, *others]}):
         assert not gallery.is_current(line | change), change
+    assert not gallery.is_current(small | {"scale": "paper"})
 
 
 def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(
@@ -57,13 +51,8 @@ def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(
     assert Verdict.read(first).plain() == records["figure9"]["verdicts"][0]
     (line,), record = gallery.read(gallery.FIGURES), records["figure9"]
     about = {key: record[key] for key in ("distances", "diverged", "about")}
-    assert line == {
-        "figure": "figure9",
-        "scale": "smoke",
-        "seeds": 0,
-        "costs": line["costs"],
-        **about,
-    }
+    about |= {"figure": "figure9", "scale": "smoke", "seeds": 0}
+    assert line == about | {"costs": line["costs"]}
     weights = [runs.read_arrays(Path(path))[1]["cpu_seconds"] for path in PLAN.run_files("figure9")]
     assert line["costs"]["training li_icl"][0] == pytest.approx(sum(weights), abs=0.01)
     assert line["costs"]["measure"][0] == 3.0
@@ -92,16 +81,14 @@ def test_a_mixture_of_revisions_versions_or_machines_is_named(
     line = {"figure": "figure9", "scale": "laptop", "about": about}
     assert gallery.mixtures([line, line | {"scale": "paper"}]) == []
     for key, value in (("revision", "b"), ("python", "4"), ("arithmetic", {"processor": "x"})):
-        (found,) = gallery.mixtures(
-            [line, line | {"figure": "figure8", "about": about | {key: value}}]
-        )
+        other = line | {"figure": "figure8", "about": about | {key: value}}
+        (found,) = gallery.mixtures([line, other])
         assert "figure9 (laptop), figure8 (laptop)" in found
     for key, value in (("revision", "gone"), ("clean", False), ("clean", None)):
         (found,) = gallery.mixtures([line | {"about": about | {key: value}}])
         assert found.startswith("figure9 (laptop): was not made from a revision")
 
 
-@pytest.mark.usefixtures("figure9")
 def test_an_outcome_that_another_order_of_sums_moves_is_shown_beside_it(
     figure9: results.Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,60 +108,44 @@ def test_an_outcome_that_another_order_of_sums_moves_is_shown_beside_it(
     assert len(gallery.read(gallery.FIGURES)) == 1
 
 
+WORKSTATION = {"scale": "workstation"}
+
+
 @pytest.mark.parametrize(
-    ("claim", "scale", "second", "repeats"),
+    ("claim", "first", "second", "repeats"),
     [
-        ("A-P1b", "laptop", "supported", "yes"),
-        ("A-P1b", "laptop", "contradicted", "no: contradicted"),
-        ("A-P1b", "paper", "contradicted", "–"),  # another scale repeats nothing
-        ("S2", "laptop", "contradicted", "–"),  # computed
+        ("A-P1b", {}, {"outcome": "supported"}, "yes"),
+        ("A-P1b", {}, {"outcome": "contradicted"}, "no: contradicted"),
+        # Another scale repeats nothing, nor is anything computed repeated.
+        ("A-P1b", {}, {"outcome": "contradicted", "scale": "paper"}, "–"),
+        ("S2", {}, {"outcome": "contradicted"}, "–"),
+        # A figure is shown at its largest scale only, and samples of a smaller one beside it.
+        ("A-P1b", WORKSTATION, {"outcome": "supported"}, "yes at the laptop scale"),
+        ("A-P1b", WORKSTATION, {"outcome": "no"}, "no: no at the laptop scale"),
     ],
 )
 @pytest.mark.usefixtures("figure9")
-def test_a_second_sample_repeats_or_not(claim: str, scale: str, second: str, repeats: str) -> None:
+def test_a_second_sample_repeats_or_not(
+    claim: str, first: dict[str, str], second: dict[str, str], repeats: str
+) -> None:
     lines = [line for line in LINES if gallery.is_first(line) and line["claim"] == claim]
-    (first,) = [line for line in lines if line["scale"] == "laptop"]
-    other = {"first_seed": 2000, "scale": scale, "outcome": second}
-    gallery.write(gallery.VERDICTS, [first, first | other])
+    (laptop,) = [line for line in lines if line["scale"] == "laptop"]
+    again = laptop | {"first_seed": 2000} | second
+    rejudged = laptop | {"other_arithmetic": True, "outcome": "inconclusive"}
+    gallery.write(gallery.VERDICTS, [laptop | first, laptop, again, rejudged])
     (entry,) = entries.from_gallery()
     (card,) = [card for card in entry.cards if card.claim.id == claim]
-    assert (entry.plan.scale, card.outcome, card.repeats) == ("laptop", first["outcome"], repeats)
-    not_run = [
-        card for card in entry.cards if card.claim.scales and "laptop" not in card.claim.scales
-    ]
-    assert all(card.outcome == NOT_TESTED for card in not_run)
-
-
-@pytest.mark.parametrize(
-    ("second", "repeats"),
-    [
-        ("supported", "yes at the laptop scale"),
-        ("inconclusive", "no: inconclusive at the laptop scale"),
-    ],
-)
-@pytest.mark.usefixtures("figure9")
-def test_at_a_larger_scale_the_samples_of_the_smaller_one_stand_beside_the_verdict(
-    second: str, repeats: str
-) -> None:
-    """They would be lost otherwise, since a figure is shown at its largest scale only."""
-    lines = [line for line in LINES if gallery.is_first(line) and line["claim"] == "A-P1b"]
-    (first,) = [line for line in lines if line["scale"] == "laptop"]
-    larger = first | {"scale": "workstation"}
-    other = first | {"other_arithmetic": True, "outcome": "inconclusive"}
-    gallery.write(
-        gallery.VERDICTS, [larger, first, first | {"first_seed": 2000, "outcome": second}, other]
-    )
-    (entry,) = entries.from_gallery()
-    (card,) = [card for card in entry.cards if card.claim.id == "A-P1b"]
-    assert (entry.plan.scale, card.repeats) == ("workstation", repeats)
-    assert card.rejudged == ("laptop", "inconclusive", first["outcome"]) and card.is_moved
+    assert entry.plan.scale == first.get("scale", "laptop")
+    assert (card.outcome, card.repeats) == (laptop["outcome"], repeats)
+    assert card.rejudged == ("laptop", "inconclusive", laptop["outcome"]) and card.is_moved
+    for other in entry.cards:
+        if entry.plan.scale not in (other.claim.scales or [entry.plan.scale]):
+            assert other.outcome == NOT_TESTED
 
 
 def test_costs_count_a_training_once_and_a_damaged_benchmark_is_named(tmp_path: Path) -> None:
-    two = [
-        {"training a": (60, 1, 1), "measure": (5, 1, 1)},
-        {"training a": (60, 1, 1), "draw": (1, 1, 1)},
-    ]
+    trained = {"training a": (60, 1, 1)}
+    two = [trained | {"measure": (5, 1, 1)}, trained | {"draw": (1, 1, 1)}]
     assert costs.total(two) == (66, 60)
     path = tmp_path / "figure9.tsv"
     path.write_text("s\tcpu_time\tmax_rss\n1\t-\tNA\n")
@@ -187,12 +158,9 @@ def test_costs_count_a_training_once_and_a_damaged_benchmark_is_named(tmp_path: 
 def test_expected_costs_grow_with_the_runs_of_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measured here with ten seeds; measuring and drawing cost the same for any number."""
     measured = {"training garg": [600.0, 1, 1], "measure": [5.0, 1, 1]}
-    lines = [
-        {"figure": name, "scale": "laptop", "seeds": 10, "costs": measured}
-        for name in ("garg_linear", "garg_shifts")
-    ]
-    monkeypatch.setattr(gallery, "read", lambda path: lines)
+    line = {"scale": "laptop", "seeds": 10, "costs": measured}
     names = ["garg_linear", "garg_shifts", "figure9"]
+    monkeypatch.setattr(gallery, "read", lambda path: [line | {"figure": n} for n in names[:2]])
     assert gallery.expected_costs(Plan("laptop", seeds=20), names) == (1210, ["figure9"])
     assert gallery.expected_costs(Plan("laptop"), names[:1]) == (305, [])
     assert gallery.expected_costs(Plan("workstation"), names) == (0, names)
@@ -200,27 +168,18 @@ def test_expected_costs_grow_with_the_runs_of_a_training(monkeypatch: pytest.Mon
 
 def test_what_the_documentation_names_exists() -> None:
     paths = [ROOT / "README.md", *(ROOT / "gallery").glob("*.md"), *(ROOT / "docs").glob("*.md")]
-    pages = {path: path.read_text(encoding="utf-8") for path in paths}
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    pages = {path: path.read_text("utf-8") for path in paths}
     text = "\n".join(pages.values())
-    rules = "\n".join(
-        path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk")
-    )
-    targets = {
-        *registry.figures(),
-        *re.findall(r"^(?:use )?rule (?:\w+ as )?(\w+)\b", rules, re.MULTILINE),
-    }
-    targets |= set(" ".join(re.findall(r"^OWN := (.*)$", makefile, re.MULTILINE)).split())
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    rules = "\n".join(path.read_text("utf-8") for path in (ROOT / "workflow/rules").glob("*.smk"))
+    targets = {*registry.figures()}
+    targets |= set(re.findall(r"(?m)^(?:use )?rule (?:\w+ as )?(\w+)\b", rules))
+    targets |= set(" ".join(re.findall(r"(?m)^OWN := (.*)$", makefile)).split())
     targets |= set(re.findall(r"icl new figure \w+ (\w+)", text))
-    assert set(re.findall(r"(?:`|^)make (\w+)", text, re.MULTILINE)) <= targets
-    links = [
-        (path, link)
-        for path, of_page in pages.items()
-        for link in re.findall(r'(?:\]\(|src=")(?!https?:|#)([^)"#\s]+)', of_page)
-    ]
-    assert [(path.name, link) for path, link in links if not (path.parent / link).exists()] == []
+    assert set(re.findall(r"(?m)(?:`|^)make (\w+)", text)) <= targets
+    for path, of_page in pages.items():
+        for link in re.findall(r'(?:\]\(|src=")(?!https?:|#)([^)"#\s]+)', of_page):
+            assert (path.parent / link).exists(), (path.name, link)
     assert sum(path.stat().st_size for path in (ROOT / "gallery").iterdir()) < 16e6
-    found = re.findall(
-        r"^@\w+\{(\w+),", (ROOT / "references.bib").read_text(encoding="utf-8"), re.MULTILINE
-    )
+    found = re.findall(r"(?m)^@\w+\{(\w+),", (ROOT / "references.bib").read_text("utf-8"))
     assert {key for paper in ledger.papers() for key in paper.cite} == set(found)

@@ -47,14 +47,12 @@ MEND = "run `snakemake gallery_text`"
 
 @pytest.fixture(scope="module")
 def shown() -> list[Entry]:
-    """Return the figures in the gallery."""
     with contextlib.chdir(ROOT):
         return entries.from_gallery()
 
 
 @pytest.fixture(scope="module")
 def whole(shown: list[Entry]) -> str:
-    """Return the gallery's report."""
     with contextlib.chdir(ROOT):
         return page.html(shown, root="../")
 
@@ -63,9 +61,8 @@ def test_statements_are_no_markdown_and_no_html_on_the_pages(shown: list[Entry])
     """On GitHub `<w, x>` would be a tag, and `l*` may begin an emphasis."""
     hostile = "<script> *a* _b_ `c` [d](e) $f$ | ~~g~~ &lt; \\ \n# h"
     text = formatting.markdown(hostile)
-    assert (
-        re.findall(r"(?<!\\)(?:\\\\)*[`*<>&|\[\]$~#]|(?<!\w|\\)_", text) == [] and "\n" not in text
-    )
+    assert re.findall(r"(?<!\\)(?:\\\\)*[`*<>&|\[\]$~#]|(?<!\w|\\)_", text) == []
+    assert "\n" not in text
     with contextlib.chdir(ROOT):
         pages = page.texts(shown)
     written = "".join(re.sub(r"```.*?```", "", text, flags=re.DOTALL) for text in pages.values())
@@ -88,12 +85,8 @@ def cards(text: str) -> dict[str, tuple[str, list[str]]]:
 def test_outcomes_and_numbers_are_those_of_the_verdict_files(
     whole: str, shown: list[Entry]
 ) -> None:
-    lines = gallery.read(ROOT / gallery.VERDICTS)
-    judged = {
-        (line["claim"], line["scale"]): Verdict.read(line)
-        for line in lines
-        if gallery.is_first(line)
-    }
+    lines = filter(gallery.is_first, gallery.read(ROOT / gallery.VERDICTS))
+    judged = {(line["claim"], line["scale"]): Verdict.read(line) for line in lines}
     claims = [card.claim for entry in shown for card in entry.cards]
     found = cards(whole)
     assert sorted(found) == sorted(claim.id for claim in claims)
@@ -104,42 +97,36 @@ def test_outcomes_and_numbers_are_those_of_the_verdict_files(
         scales = [scale[claim.figure], *claim.scales]
         first = next((judged[claim.id, one] for one in scales if (claim.id, one) in judged), None)
         if first is None:
-            assert (outcome, parts) == ("not tested", []) and scale[
-                claim.figure
-            ] not in claim.scales
+            assert (outcome, parts) == ("not tested", [])
+            assert scale[claim.figure] not in claim.scales
             continue
         assert outcome == first.outcome
         for part, text in zip(first.parts, parts, strict=True):
-            assert (
-                text.startswith(f"{formatting.interval(part)} against ")
-                and f": {part.outcome}; " in text
-            )
+            assert text.startswith(f"{formatting.interval(part)} against ")
+            assert f": {part.outcome}; " in text
 
 
 def test_the_committed_pages_are_current(
     whole: str, shown: list[Entry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    assert {path: path.read_text(encoding="utf-8") for path in page.texts(shown)} == page.texts(
-        shown
-    ), MEND
-    assert cards((ROOT / "gallery/report.html").read_text(encoding="utf-8")) == cards(whole), MEND
+    made = page.texts(shown)
+    assert {path: path.read_text("utf-8") for path in made} == made, MEND
+    assert cards((ROOT / "gallery/report.html").read_text("utf-8")) == cards(whole), MEND
 
 
 def test_the_page_is_small_and_loads_nothing_else(whole: str) -> None:
     assert len(whole.encode()) <= 4_000_000
     body = re.sub(r"<script>.*?</script>", "", whole, flags=re.DOTALL)
     assert whole.count("<script") == 1 and "url(" not in body and "@import" not in body
-    assert len(images := re.findall(r"<img [^>]*>", body)) >= len(registry.figures())
-    assert all(
-        re.search(r' width="\d+" height="\d+".* src="data:image/webp', image) for image in images
-    )
+    images = re.findall(r"<img [^>]*>", body)
+    assert len(images) >= len(registry.figures())
+    sized = re.compile(r' width="\d+" height="\d+".* src="data:image/webp')
+    assert all(map(sized.search, images))
     anchors = re.findall(r'\sid="([^"]+)"', body)
     assert len(anchors) == len(set(anchors))
-    links = (
-        set(re.findall(r'href="([^"]+)"', body)) - {f"#{anchor}" for anchor in anchors} - {"data:,"}
-    )
-    files = [link for link in links if not link.startswith("https://arxiv.org/abs/")]
+    links = set(re.findall(r'href="((?!https://arxiv.org/abs/|data:,)[^"]+)"', body))
+    files = links - {f"#{anchor}" for anchor in anchors}
     assert all((ROOT / "gallery" / link).is_file() for link in files)
 
 
@@ -154,42 +141,26 @@ def test_markup_in_data_stays_text_and_equal_entries_give_equal_bytes(
     claim = card.claim.model_copy(update=dict.fromkeys(texts, mark))
     verdict = replace(card.verdict, parts=(part,))
     about = {"revision": mark, "clean": False, "python": mark, "versions": {mark: mark}}
-    spoilt = replace(
-        entry,
-        cards=[replace(card, claim=claim, verdict=verdict, date=mark)],
-        about=about,
-        table=mark,
-        diverged=[mark],
-        costs={mark: (1, 1, 1)},
-    )
+    marked = [replace(card, claim=claim, verdict=verdict, date=mark)]
+    spoilt = replace(entry, cards=marked, about=about, table=mark, diverged=[mark])
+    spoilt = replace(spoilt, costs={mark: (1, 1, 1)})
     text = page.html([spoilt], "../../", mark, [mark], mark)
     assert text.count("<script") == 1 and text.count(escape(mark)) > len(texts)
 
 
 def test_a_page_of_results_shows_what_is_made_and_names_the_rest(figure9: results.Found) -> None:
     assert figure9.missing == ["figure12"] and not figure9.problems
-    (entry,), record = entries.from_disk(PLAN, figure9.records), figure9.records["figure9"]
+    (entry,) = entries.from_disk(PLAN, figure9.records)
+    record = figure9.records["figure9"]
     text = page.html([entry], "../../", PLAN.folder, figure9.missing)
     for card in entry.cards:
         outcome, parts = cards(text)[card.claim.id]
         assert outcome == "inconclusive"
-        assert [part.split(" against")[0] for part in parts] == [
-            formatting.interval(p) for p in card.verdict.parts
-        ]
-    for words in (
-        "1 figures are not made yet: figure12;",
-        record["table"],
-        "make figure9 SCALE=smoke",
-        "training li_icl: ",
-        "3 CPU s",
-        "python " + record["about"]["python"],
-    ):
+        expected = [formatting.interval(part) for part in card.verdict.parts]
+        assert [part.split(" against")[0] for part in parts] == expected
+    for words in ("1 figures are not made yet: figure12;", record["table"], "SCALE=smoke"):
         assert words in text, words
-    links = [
-        link
-        for link in re.findall(r'href="([^"#]+)"', text)
-        if "/figures/" in link or "verdicts/" in link
-    ]
+    links = re.findall(r'href="([^"#]*(?:/figures/|verdicts/)[^"#]*)"', text)
     assert links and all((Path(PLAN.results) / link).is_file() for link in links)
 
 
@@ -199,16 +170,13 @@ def test_changes_against_other_results_are_marked(figure9: results.Found, tmp_pa
     records.write(tmp_path / "before/smoke/verdicts/figure9.json", "verdicts", theirs)
     for folder in (tmp_path / "before", tmp_path / "before/smoke"):
         changes = list(compare.changes(figure9.records, results.of_folder(folder, "smoke")))
-        text = page.html(
-            entries.from_disk(PLAN, figure9.records, changes), "", PLAN.folder, (), "before"
-        )
-        assert (
-            "Changed since before:" in text and 'value="changed"' in text and "data-changed" in text
-        )
+        made = entries.from_disk(PLAN, figure9.records, changes)
+        text = page.html(made, "", PLAN.folder, (), "before")
+        for words in ("Changed since before:", 'value="changed"', "data-changed"):
+            assert words in text
     assert compare.changed_verdicts(changes) == {"A-P1b": "contradicted → inconclusive"}
-    (same,) = entries.from_disk(
-        PLAN, figure9.records, compare.changes(figure9.records, figure9.records)
-    )
+    changes = compare.changes(figure9.records, figure9.records)
+    (same,) = entries.from_disk(PLAN, figure9.records, changes)
     assert not same.cards[0].news
     with pytest.raises(RecordError, match="holds no verdicts of laptop"):
         results.of_folder(tmp_path / "before", "laptop")
@@ -217,7 +185,6 @@ def test_changes_against_other_results_are_marked(figure9: results.Found, tmp_pa
 def record(
     ends: tuple[float, float, float], outcome: str = "supported", observable: str = "a"
 ) -> dict[str, Any]:
-    """Return the verdict file of a figure with one claim of one bound."""
     part = Part(Bound(observable=observable, at_least=0.0), *ends, 5, "supported")
     return {"verdicts": [Verdict("X", "smoke", outcome, (part,)).plain()]}
 
@@ -244,21 +211,17 @@ def test_numbers_are_apart_when_their_intervals_are(ours: Any, theirs: Any, kind
 
 
 def test_unmatched_bounds_and_changed_outcomes_are_news() -> None:
-    found = list(
-        compare.changes({"f": record(ONE)}, {"f": record(ONE, observable="b"), "g": record(ONE)})
-    )
+    theirs = {"f": record(ONE, observable="b"), "g": record(ONE)}
+    found = compare.changes({"f": record(ONE)}, theirs)
     kinds = [("f", "a", compare.ADDED), ("f", "b", compare.REMOVED), ("g", "a", compare.REMOVED)]
     assert [(one.figure, one.bound.observable, one.kind) for one in found] == kinds
     (change,) = compare.changes({"f": record(ONE)}, {"f": record(ONE, "contradicted")})
-    assert change.is_news and (change.kind, change.outcomes) == (
-        compare.SAME,
-        "contradicted → supported",
-    )
+    assert (change.is_news, change.kind) == (True, compare.SAME)
+    assert change.outcomes == "contradicted → supported"
     assert "1 numbers: 1 the same. 1 verdicts changed.\n\n| figure |" in compare.summary([change])
 
 
 def judged(claim: Claim, outcome: str, second: str = "") -> Card:
-    """Return the card of a claim with this outcome, and this one on a second sample."""
     first, again = (Verdict(claim.id, "laptop", one, ()) for one in (outcome, second))
     return Card(claim, first, again if second else None)
 
@@ -285,9 +248,7 @@ AGAIN = "repeated by other seeds, of those trained again"
 FRAGILE = sensitivity.is_fragile(ledger.claims("figure8")[0].id) == "yes"
 
 
-def test_a_statement_counts_once_with_the_worst_outcome_of_its_claims_and_limits_are_counted() -> (
-    None
-):
+def test_a_statement_counts_once_with_its_worst_outcome_and_limits_are_counted() -> None:
     for outcomes in itertools.product(OUTCOMES, repeat=2):
         worst = min(outcomes, key=WORST_FIRST.index)
         # A contradiction of claims that are fragile or reduced has a row of its own.
@@ -296,12 +257,10 @@ def test_a_statement_counts_once_with_the_worst_outcome_of_its_claims_and_limits
             found = counted(outcomes, reduced=reduced)
             assert {one: found[one] for one in ROWS} == {one: int(one == row) for one in ROWS}
     both = ("supported", "supported")
-    shown = ("one training", "reduced", AGAIN)
-    for about, expected in (((both,), [0, 0, 0]), ((both, both, ["figure9"]), [1, 1, 1])):
-        found = counted(
-            *about, unit="sets of prompts of one training" if len(about) > 1 else "runs"
-        )
-        assert [found.get(name, 0) for name in shown] == expected
+    limited = counted(both, both, ["figure9"], unit="sets of prompts of one training")
+    for name in ("one training", "reduced", AGAIN):
+        assert limited[name] == 1
+        assert counted(both).get(name, 0) == 0
     assert counted(both, ("supported", "inconclusive"))[AGAIN] == 0
     assert counted(both, ("supported", ""))[AGAIN] == 1
     assert AGAIN not in counted(both)
@@ -312,9 +271,8 @@ def test_the_summary_of_repetition_names_what_changes_and_what_was_not_searched(
         claim = ledger.claims(figure)[0]
         return counts([judged(claim, "supported", second)])
 
-    assert "another outcome: A-P1a (figure: supported, then inconclusive)." in summary(
-        "figure8", "inconclusive"
-    )
+    moved = "another outcome: A-P1a (figure: supported, then inconclusive)."
+    assert moved in summary("figure8", "inconclusive")
     assert not any("another outcome" in summary("figure8", second) for second in ("supported", ""))
     varied = "fragile (flips for one plausible setting), of those that we varied"
     for words, number in ((varied, f"{int(FRAGILE)} of 1"), (AGAIN, "1 of 1")):
@@ -344,14 +302,12 @@ def test_every_contradicted_claim_has_a_likely_cause_and_every_number_the_names_
     against = [card.claim for card in made if card.outcome == "contradicted"]
     assert against and [claim.id for claim in against if not claim.cause] == []
     assert all(str(escape(claim.cause[1:])) in whole for claim in against)
-    named = re.findall(r'<details class="ids"><summary>(\d+)</summary>(.*?)</details>', whole)
-    assert named and all(int(number) == text.count(", ") + 1 for number, text in named)
     reduced = [entry.name for entry in shown if entry.is_reduced]
-    assert sorted(int(number) for number, _ in named) == sorted(
-        len(statements)
-        for (_, name), statements in tally(made, reduced).items()
-        if name not in OUT_OF.values()
-    )
+    tallied = tally(made, reduced).items()
+    sizes = [len(tests) for (_, name), tests in tallied if name not in OUT_OF.values()]
+    named = re.findall(r'<details class="ids"><summary>(\d+)</summary>(.*?)</details>', whole)
+    assert sorted(text.count(", ") + 1 for _, text in named) == sorted(sizes)
+    assert sorted(int(number) for number, _ in named) == sorted(sizes)
 
 
 def test_the_values_of_a_second_sample_are_shown(shown: list[Entry]) -> None:
@@ -364,12 +320,9 @@ def test_the_values_of_a_second_sample_are_shown(shown: list[Entry]) -> None:
 
 
 def test_a_theorem_is_counted_once() -> None:
-    claims = [
-        one for one in ledger.all_claims().values() if one.source.startswith("Li et al. 2024")
-    ]
-    third = [one for one in claims if one.tests == "Li et al. 2024, theorem 3"]
-    assert {"A-T3a-SGD", "A-T3b-SGD", "A-T3c-m"} <= {one.id for one in third}
-    assert all(one.kind == "theorem" for one in third)
+    for name in ("A-T3a-SGD", "A-T3b-SGD", "A-T3c-m"):
+        claim = ledger.claim(name)
+        assert (claim.kind, claim.tests) == ("theorem", "Li et al. 2024, theorem 3")
 
 
 def test_the_page_says_what_a_number_of_runs_could_have_shown() -> None:
@@ -408,27 +361,15 @@ def test_a_drawing_holds_all_that_it_shows(
     values: tuple[float, ...], runs: list[float], kind: str
 ) -> None:
     low, estimate, high = sorted(values)
-    ends = {
-        "at_least": low - 1 if kind != "most" else -math.inf,
-        "at_most": high + 1 if kind != "least" else math.inf,
-    }
-    part = Part(
-        Bound(observable="x", **ends),
-        estimate,
-        low,
-        high,
-        len(runs),
-        "supported",
-        values=tuple(runs),
-    )
+    least, most = {"at_least": low - 1}, {"at_most": high + 1}
+    ends = {"least": least, "most": most, "both": least | most}[kind]
+    bound = Bound(observable="x", **ends)
+    part = Part(bound, estimate, low, high, len(runs), "supported", values=tuple(runs))
     made: Any = drawing.drawing(part)
-    places = [
-        made.place(value) for value in (low, estimate, high, *runs, *(end for end, _ in made.ends))
-    ]
-    assert (
-        all(0 <= place <= drawing.WIDTH for place in (*places, *made.inside))
-        and made.inside[0] < made.inside[1]
-    )
+    shown = (low, estimate, high, *runs, *(end for end, _ in made.ends))
+    places = [*map(made.place, shown), *made.inside]
+    assert all(0 <= place <= drawing.WIDTH for place in places)
+    assert made.inside[0] < made.inside[1]
     assert made.is_logarithmic <= (min(low, *runs, estimate) > 0)
     assert drawing.drawing(replace(part, estimate=math.nan)) is None
 
@@ -445,27 +386,23 @@ def test_a_formula_is_shown_as_mathml_or_refused(text: str) -> None:
             formulas.mathml(wrong)
 
 
+def graded(plan: Plan, figure: str, grade: str) -> list[str]:
+    return [row["name"] for row in constants.rows(plan, figure) if row["grade"] == grade]
+
+
 def test_changed_and_reduced_constants_are_graded_so_and_those_to_move_can_be_set(
     whole: str,
 ) -> None:
     changed = Plan("laptop", constants={"li_icl": {"relevant_fraction": 0.6}})
-    rows = constants.rows(changed, "figure9")
-    assert [row["name"] for row in rows if row["grade"] == "changed"] == ["relevant_fraction"]
+    assert graded(changed, "figure9", "changed") == ["relevant_fraction"]
     sources = {row["name"]: row["source"] for row in constants.rows(Plan("laptop"), "figure12")}
-    assert (
-        sources["prompts"].endswith(" (default: 2000)")
-        and "(default" not in sources["relevant_fraction_test"]
-    )
-    reduced = {
-        row["name"]
-        for row in constants.rows(Plan("laptop"), "garg_linear")
-        if row["grade"] == "reduced"
-    }
-    assert {"steps", "dimension", "learning_rate"} <= reduced
-    assert "reduced" not in {row["grade"] for row in constants.rows(Plan("paper"), "garg_linear")}
+    assert sources["prompts"].endswith(" (default: 2000)")
+    assert "(default" not in sources["relevant_fraction_test"]
+    reduced = graded(Plan("laptop"), "garg_linear", "reduced")
+    assert {"steps", "dimension", "learning_rate"} <= set(reduced)
+    assert graded(Plan("paper"), "garg_linear", "reduced") == []
     commands = set(re.findall(r"make whatif FIGURE=(\w+) SET='(.*?)'", whole))
     assert commands
     for name, text in commands:
-        assert Plan("smoke", constants=plain_yaml.load(html.unescape(text), "SET")).sweeps(
-            name
-        ) != PLAN.sweeps(name)
+        given = plain_yaml.load(html.unescape(text), "SET")
+        assert Plan("smoke", constants=given).sweeps(name) != PLAN.sweeps(name)

@@ -22,14 +22,8 @@ from studies.space import FOLDER, Axis, Space, record, spaces
 RECORDS = {path.stem: record(path) for path in FOLDER.glob("*.csv")}
 # 16 coordinates and 8 neurons: every run's matrices start on 64 bytes, as at the papers' sizes (see
 # conftest.py).
-TINY = {
-    "prompts": 20,
-    "batch": 2,
-    "irrelevant_patterns": 6,
-    "label_dimension": 4,
-    "neurons": 8,
-    "context_length": 5,
-}
+TINY = {"prompts": 20, "batch": 2, "irrelevant_patterns": 6, "label_dimension": 4}
+TINY |= {"neurons": 8, "context_length": 5}
 START = Axis(reason="for a test", low=0.1, high=0.4)
 RATE = Axis(reason="for a test", low=1e-4, high=3e-3, log=True)
 
@@ -37,11 +31,10 @@ RATE = Axis(reason="for a test", low=1e-4, high=3e-3, log=True)
 def tiny(**changes: Any) -> Space:
     """Two constants of the one-layer model and figure 9, with trials of a fraction of a second."""
     axes = {"attention_start": START, "learning_rate": RATE}
-    names = {"fitted": ("figure9",), "held_out": ("figure15",), "judged": ("figure9",)}
-    sizes = {"trials": 3, "finalists": 1, "settled_seeds": 2, "values": 2}
-    return Space(
-        **({"model": "li_icl", "axes": axes, "amounts": {"others": TINY}} | names | sizes | changes)
-    )
+    about: dict[str, Any] = {"model": "li_icl", "axes": axes, "amounts": {"others": TINY}}
+    about |= {"fitted": ("figure9",), "held_out": ("figure15",), "judged": ("figure9",)}
+    about |= {"trials": 3, "finalists": 1, "settled_seeds": 2, "values": 2}
+    return Space(**about | changes)
 
 
 # What is searched
@@ -69,15 +62,10 @@ def test_an_axis_of_some_figures_has_their_value_and_moves_in_them_only() -> Non
     noise = Axis(reason="for a test", low=0.0, high=1.0, figures=("figure14", "figure27"))
     space = tiny(axes={"noise": noise, "attention_start": START})
     point = {"noise": 0.1, "attention_start": 0.2}
-    assert (
-        space.defaults()["noise"]
-        == figures.sweeps("figure14", "smoke", {})["li_icl_sgd_figures"].test.noise
-        > 0
-    )
-    assert [space.moved_in(name, point) for name in ("figure14", "figure9")] == [
-        point,
-        {"attention_start": 0.2},
-    ]
+    test = figures.sweeps("figure14", "smoke", {})["li_icl_sgd_figures"].test
+    assert space.defaults()["noise"] == test.noise > 0
+    assert space.moved_in("figure14", point) == point
+    assert space.moved_in("figure9", point) == {"attention_start": 0.2}
 
 
 def test_a_fixed_training_keeps_its_constants_and_has_no_say_in_the_values_in_use() -> None:
@@ -90,10 +78,10 @@ def test_a_fixed_training_keeps_its_constants_and_has_no_say_in_the_values_in_us
     assert {config.learning_rate for config in moved["li_icl_sgd"].configs} == {3.0}
 
 
-@given(
-    st.floats(1e-9, 1e9),
-    st.sampled_from([START, RATE, Axis(reason="", low=10, high=400, whole=True)]),
-)
+WHOLE = Axis(reason="for a test", low=10, high=400, whole=True)
+
+
+@given(st.floats(1e-9, 1e9), st.sampled_from([START, RATE, WHOLE]))
 def test_values_lie_in_the_range_and_have_two_digits(value: float, axis: Axis) -> None:
     near = axis.rounded(value)
     assert axis.low <= near <= axis.high
@@ -112,15 +100,10 @@ def test_a_trial_at_the_constants_of_the_published_curves_has_no_distance(
     curve = table.curves[table.curves["observable"] == "attention weight"]
     published = curve.assign(y=curve["value"], c=np.nan, kind="line", scale="linear", reading=0.003)
     monkeypatch.setattr(published_curves, "load", lambda name: published)
-    row, other = (
-        search.trial(space, "smoke", "search", "", p)
-        for p in (point, point | {"attention_start": 0.1})
-    )
-    assert (row["state"], row["seeds"], row["joint"]) == (
-        "complete",
-        "100 101",
-        pytest.approx(0, abs=1e-9),
-    )
+    row = search.trial(space, "smoke", "search", "", point)
+    assert (row["state"], row["seeds"]) == ("complete", "100 101")
+    assert row["joint"] == pytest.approx(0, abs=1e-9)
+    other = search.trial(space, "smoke", "search", "", point | {"attention_start": 0.1})
     assert other["joint"] > 1
 
 
@@ -145,41 +128,28 @@ def test_an_interrupted_search_gives_the_same_rows(
     rows = record(path)
     assert rows["stage"].tolist() == [*["search"] * 3, "final", *["slice"] * 5]
     assert rows.loc[0, "constant learning_rate"] == tiny().defaults()["learning_rate"]
-    for kept in (2, 6):
+    for kept in (2, 6, len(rows)):
         rows[:kept].to_csv(path, index=False)
         search_model("li_icl", "smoke")
-        pd.testing.assert_frame_equal(
-            record(path).drop(columns="cpu_seconds"), rows.drop(columns="cpu_seconds")
-        )
-    search_model("li_icl", "smoke")
-    assert len(record(path)) == len(rows)
+        same, expected = (one.drop(columns="cpu_seconds") for one in (record(path), rows))
+        pd.testing.assert_frame_equal(same, expected)
 
 
 def test_the_package_has_the_results_of_the_recorded_slices() -> None:
-    assert FILE.read_text(encoding="utf-8") == sensitivity.as_json()
+    assert FILE.read_text("utf-8") == sensitivity.as_json()
 
 
 def test_a_value_that_the_figures_rule_out_is_not_decisive() -> None:
     slices = [(0.1, 0.5, "contradicted"), (1.5, 0.0, "supported"), (3.0, 0.9, "contradicted")]
-    trials = pd.DataFrame(
-        {
-            "stage": "slice",
-            "seeds": "110 111",
-            "axis": "" if rate == 1.5 else "learning_rate",
-            "joint": joint,
-            "constant learning_rate": rate,
-            "claim A": said,
-            "claim B": "supported",
-        }
-        for rate, joint, said in slices
+    columns = ["constant learning_rate", "joint", "claim A"]
+    trials = pd.DataFrame(slices, columns=columns).assign(
+        **{"claim B": "supported", "stage": "slice", "seeds": "110 111"},
+        axis=["learning_rate", "", "learning_rate"],
     )
     found = sensitivity.searches(tiny(axes={"learning_rate": RATE}), trials)
     outcomes = [(rate, said) for rate, _, said in slices]
     moved = Search("li_icl", "learning_rate", outcomes, 1.5, [3.0])
-    assert found == {
-        "A": Searched("supported", 2, [moved]),
-        "B": Searched("supported", 2, []),
-    }
+    assert found == {"A": Searched("supported", 2, [moved]), "B": Searched("supported", 2, [])}
     assert moved.is_decisive
 
 
