@@ -243,6 +243,7 @@ def review(figure: str) -> None:
     its claims need.
     """
     from icl.evidence import freeze
+    from icl.report import formatting
 
     name = ledger.figure_name(figure)
     module = registry.file(name)
@@ -260,9 +261,11 @@ def review(figure: str) -> None:
     passed[advice] = passed.pop(" ".join(steps[-1]))
     violations = Path("tests/papers", paper, "planted.py")
     text = read_text(violations)
+    listed = formatting.planted()
+    bare = [claim for claim in claims if claim not in listed and f'"{claim}"' not in text]
     moved = "the bounds and texts of the freeze, or a new id"
     for what, lacking in (
-        (f"a violation in {violations}", [claim for claim in claims if f'"{claim}"' not in text]),
+        (f"a violation in {violations}", bare),
         (moved, [claim for claim in freeze.moved() if claim in claims]),
     ):
         said = [f"every claim has {what}", *(f"{claim} has none" for claim in lacking)]
