@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 from icl import registry
 from icl.core.config import SCALES, canonical
 from icl.core.sweep import Sweep
 from icl.evidence import sensitivity
+from icl.evidence.ledger import Claim
 from icl.evidence.sensitivity import Search
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan
@@ -62,6 +64,25 @@ def in_use(plan: Plan, figure: str, search: Search) -> set[Any]:
     """Return the values of a search's constant in a figure's trainings and tests."""
     sweeps = [sweep for sweep in plan.sweeps(figure).values() if sweep.model.name == search.model]
     return set().union(*(values(sweep, search.constant) for sweep in sweeps)) or {search.chosen}
+
+
+@cache
+def has_inferred(figure: str) -> bool:
+    """Return whether a constant of a figure's trainings or tests is inferred: no source states
+    it.
+    """
+    sweeps = figures.sweeps(figure, SCALES[0], {}).values()
+    parts = [part for sweep in sweeps for part in (sweep.configs[0], sweep.test)]
+    return any(row["grade"] == "inferred" for part in parts for row in part.graded())
+
+
+def fragility(claim: Claim) -> str:
+    """Return whether a claim is fragile, and "no inferred constant" where a search had nothing to
+    move.
+    """
+    found = sensitivity.is_fragile(claim.id)
+    has_none = found == "not searched" and not has_inferred(claim.figure)
+    return "no inferred constant" if has_none else found
 
 
 def decisive_change(claim: str) -> tuple[Search, Any, str] | None:
