@@ -148,6 +148,6 @@ def trained(sweep: Sweep) -> Runs:
     return replace(_trained(replace(sweep, test=None)), sweep=sweep)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _trained(sweep: Sweep) -> Runs:
     return train(sweep)
