@@ -24,8 +24,13 @@ def with_settings(given: list[str]) -> list[str]:
     """Return arguments of Snakemake with settings in the last --config, since it reads no other."""
     parts = (re.sub(r"^(--config=|-C)(?=.)", "--config\n", word) for word in given)
     given = [word for part in parts for word in part.split("\n", 1)]
-    named = {"scale": "SCALE", "constants": "SET", "first_seed": "FIRST_SEED"}
-    named |= {"seeds": "SEEDS", "only": "FIGURE"}
+    named = {
+        "scale": "SCALE",
+        "constants": "SET",
+        "first_seed": "FIRST_SEED",
+        "seeds": "SEEDS",
+        "only": "FIGURE",
+    }
     values = {key: os.environ.get(variable) for key, variable in named.items()}
     settings = [f"{key}={value}" for key, value in values.items() if value]
     places = [place for place, word in enumerate(given, 1) if word in ("--config", "-C")]

@@ -117,8 +117,13 @@ class Constants:
     def graded(self) -> list[dict[str, Any]]:
         """One row per constant: name, letter, value, grade, source."""
         return [
-            {"name": field.name, "letter": about.letter, "value": getattr(self, field.name)}
-            | {"grade": about.grade, "source": about.source}
+            {
+                "name": field.name,
+                "letter": about.letter,
+                "value": getattr(self, field.name),
+                "grade": about.grade,
+                "source": about.source,
+            }
             for field in dataclasses.fields(self)
             if (about := field.metadata.get("constant")) is not None
         ]

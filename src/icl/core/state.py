@@ -40,8 +40,12 @@ def save_state(path: Path, state: State, fingerprint: str) -> None:
     groups = {"params": state.params, "optimiser": state.optimiser, "snapshots": state.snapshots}
     tensors = {f"{group}/{n}": t for group, part in groups.items() for n, t in part.items()}
     tensors["losses"] = torch.from_numpy(state.losses)
-    about = {"format": FORMAT, "fingerprint": fingerprint, "step": state.step}
-    about |= {"cpu_seconds": state.cpu_seconds}
+    about = {
+        "format": FORMAT,
+        "fingerprint": fingerprint,
+        "step": state.step,
+        "cpu_seconds": state.cpu_seconds,
+    }
     # A file does not keep the order of the weights, which a sum over all of them follows.
     write_tensors(path, tensors, about | {"order": list(tensors)})
 
@@ -137,8 +141,8 @@ def watched(
             last = time.monotonic()
         if received:
             save_state(path, state, fingerprint)
-            name = signal.Signals(received[0]).name
-            print(f"{name} at step {state.step}: the state is saved", flush=True)
+            ended_by = signal.Signals(received[0]).name
+            print(f"{ended_by} at step {state.step}: the state is saved", flush=True)
             raise SystemExit(128 + received[0])
 
     return after_step

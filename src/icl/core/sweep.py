@@ -151,8 +151,8 @@ def checked(constants: object) -> Overrides:
     parts = [part for part in models.values() if isinstance(part, dict)]
     if any(":" in str(word) for word in chain(models, *parts)):
         raise ConstantError(f"constants {constants!r}: YAML needs a space after each colon")
-    if constants is models and len(parts) == len(models):
-        return models
+    if isinstance(constants, dict) and len(parts) == len(constants):
+        return constants
     raise ConstantError(f"constants {constants!r}: not of the form {{model: {{constant: value}}}}")
 
 

@@ -147,10 +147,8 @@ def rows(
         **labels,
     }
     # NumPy's own text type drops trailing zero characters; Python's does not.
-    text = {name for name, kind in MEASURED.items() if kind == "str"}
-    arrays = np.broadcast_arrays(
-        *[np.asarray(cell, object if name in text else None) for name, cell in cells.items()]
-    )
+    types = [object if MEASURED.get(name) == "str" else None for name in cells]
+    arrays = np.broadcast_arrays(*map(np.asarray, cells.values(), types))
     return conform(
         pd.DataFrame({name: array.reshape(-1) for name, array in zip(cells, arrays, strict=True)})
     )

@@ -314,9 +314,15 @@ def panel_of(axes: Axes) -> str:
 
 def curve(axes: Axes, style: Style, x: Any, y: Any, **look: Any) -> Line2D:
     """Draw one curve; ``look`` overrides its style."""
-    options = {"color": style.colour, "linestyle": style.line, "linewidth": LINE_WIDTH}
-    options |= {"marker": style.marker, "markersize": MARKER_SIZE}
-    options |= {"label": style.label, "gid": style.series}
+    options = {
+        "color": style.colour,
+        "linestyle": style.line,
+        "linewidth": LINE_WIDTH,
+        "marker": style.marker,
+        "markersize": MARKER_SIZE,
+        "label": style.label,
+        "gid": style.series,
+    }
     (line,) = axes.plot(x, y, **{**options, **look})
     return line
 

@@ -115,8 +115,12 @@ class Verdict:
     def plain(self) -> dict[str, Any]:
         """Return the verdict as plain data; a missing number becomes None."""
         conditions = [
-            {"observable": one.bound.observable, **_finite(one.bound, ENDS)}
-            | {"met": one.met, "runs": one.runs}
+            {
+                "observable": one.bound.observable,
+                **_finite(one.bound, ENDS),
+                "met": one.met,
+                "runs": one.runs,
+            }
             for one in self.conditions
         ]
         about = {"claim": self.claim, "scale": self.scale, "outcome": self.outcome}

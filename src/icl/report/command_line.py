@@ -53,9 +53,14 @@ def planned(
     seeds: int = 0,
     names: Any = (),
 ) -> Plan:
-    config = {"scale": scale, "shards": Plan.shards, "variant": variant}
-    config |= {"first_seed": first_seed, "seeds": seeds}
-    config |= {"constants": plain_yaml.load(constants, f"--set {constants!r}") or {}}
+    config = {
+        "scale": scale,
+        "shards": Plan.shards,
+        "variant": variant,
+        "first_seed": first_seed,
+        "seeds": seeds,
+        "constants": plain_yaml.load(constants, f"--set {constants!r}") or {},
+    }
     plan = Plan.of(config)
     if plan.changed:
         _ = plan.trainings  # names constants without effect
@@ -88,8 +93,12 @@ def list_everything(as_json: AsJson = False) -> None:
     from icl.report.formatting import rendered
 
     rows = [
-        {"figure": name, "paper": key, "summary": ledger.target(name).summary}
-        | {"module": registry.file(name)}
+        {
+            "figure": name,
+            "paper": key,
+            "summary": ledger.target(name).summary,
+            "module": registry.file(name),
+        }
         for name, key in registry.figures().items()
     ]
     answer(rows, rendered("list.txt.j2", rows=rows), as_json)
@@ -166,8 +175,11 @@ def verdicts(
         agreement=agreement,
         counts=cards.counts([card for of_figure in judged.values() for card in of_figure]),
     )
-    data: dict[str, Any] = {"verdicts": list(found.records.values())}
-    data |= {"missing": found.missing, "problems": found.problems}
+    data = {
+        "verdicts": list(found.records.values()),
+        "missing": found.missing,
+        "problems": found.problems,
+    }
     answer(data, text, as_json, FAILED if found.problems or (names and found.missing) else 0)
 
 
@@ -191,8 +203,11 @@ def whatif(
     differ = compare.changed_verdicts(changes)
     said = notes(plan, name, changes)
     numbers = [
-        {"claim": one.claim, "default": one.theirs and one.theirs.plain()}
-        | {"changed": one.ours and one.ours.plain()}
+        {
+            "claim": one.claim,
+            "default": one.theirs and one.theirs.plain(),
+            "changed": one.ours and one.ours.plain(),
+        }
         for one in changes
     ]
     outcomes = [f"{claim:10} {turned}" for claim, turned in differ.items()]

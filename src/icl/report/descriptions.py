@@ -45,8 +45,12 @@ def claim(one: Claim) -> dict[str, Any]:
 def figure(plan: Plan, name: str) -> dict[str, Any]:
     target = ledger.target(name)
     trainings = [
-        {"sweep": one.name, "model": one.model.name}
-        | {"runs": len(one.configs), "steps": one.snapshots[-1]}
+        {
+            "sweep": one.name,
+            "model": one.model.name,
+            "runs": len(one.configs),
+            "steps": one.snapshots[-1],
+        }
         for one in plan.sweeps(name).values()
     ]
     results = sorted(Path("results").glob(f"*/verdicts/{name}.json"))

@@ -162,8 +162,8 @@ def expected_costs(plan: Plan, names: Iterable[str]) -> tuple[float, list[str]]:
             f"{costs.TRAINING}{key}": len(one.configs) / len(theirs[key].configs)
             for key, one in ours.items()
         }
-        costs_of_job = line["costs"].items()
-        measured.append({job: [cost[0] * more.get(job, 1.0)] for job, cost in costs_of_job})
+        seconds = {job: cost[0] for job, cost in line["costs"].items()}
+        measured.append({job: [cpu * more.get(job, 1.0)] for job, cpu in seconds.items()})
     return costs.total(measured)[0], unknown
 
 

@@ -162,11 +162,19 @@ def texts(entries: Sequence[Entry]) -> dict[Path, str]:
     ]
     claims = [card.claim for tests in of_theorems for card in tests]
     causes = {claim.id: claim.cause for claim in claims if claim.cause}
-    shown = {"papers": papers, "theorems": theorems, "causes": causes, "table": table}
-    shown |= {"fragility": constants.fragility}
+    listed = rendered(
+        "gallery.md.j2",
+        papers=papers,
+        theorems=theorems,
+        causes=causes,
+        table=table,
+        fragility=constants.fragility,
+        cpu=cpu,
+        training=training,
+    )
     return {
         README: SECTION.sub(lambda match: match[1] + body + match[2], readme),
-        FOLDER / "README.md": rendered("gallery.md.j2", cpu=cpu, training=training, **shown),
+        FOLDER / "README.md": listed,
         FOLDER / "history.md": history.page(),
     }
 
