@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icl.core.config import canonical
 from icl.evidence import distance, published_curves
 from icl.evidence.sensitivity import FILE, Search, Searched
 from icl.pipeline import figures
@@ -67,15 +66,6 @@ def test_an_axis_of_some_figures_has_their_value_and_moves_in_them_only() -> Non
     assert space.defaults()["noise"] == test.noise > 0
     assert space.moved_in("figure14", point) == point
     assert space.moved_in("figure9", point) == {"attention_start": 0.2}
-
-
-def test_a_list_of_numbers_is_one_cell_of_a_record_and_a_list_in_a_training() -> None:
-    space = spaces()["cheng_functional"]
-    assert space.defaults()["deviations"] in space.axes["deviations"].choices
-    for text in space.axes["deviations"].choices:
-        sweeps = search.planned(space, "smoke", "cheng_functional_gd", {"deviations": text})
-        configs = [config for sweep in sweeps.values() for config in sweep.configs]
-        assert {canonical(config.deviations) for config in configs} == {text}
 
 
 def test_a_fixed_training_keeps_its_constants_and_has_no_say_in_the_values_in_use() -> None:
