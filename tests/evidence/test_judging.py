@@ -225,6 +225,8 @@ def test_conditions_hold_together_and_leave_computed_values() -> None:
     bounds = [at_most(1.0, statistic="exact")]
     assert judge("A", bounds, made, both[:1]).outcome == CONTRADICTED
     assert judge("A", bounds, made, both).outcome == NOT_TESTED
+    for conditions in ([at_most(9.0), at_most(1.0)], [at_most(1.0), at_most(9.0)]):
+        assert judge("A", bounds, made, conditions).outcome == NOT_TESTED
 
 
 # Claims and plain data

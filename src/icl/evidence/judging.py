@@ -160,9 +160,10 @@ def judge(
 ) -> Verdict:
     """Return the verdict on a claim.
 
-    Only runs that meet every condition test the claim; if none does, it is `not tested`. A part is
-    supported if its 95 % interval lies inside the bound, contradicted if the interval lies outside,
-    and inconclusive otherwise (also with fewer than five random runs, or if a run has no value).
+    Only runs that meet every condition test the claim; if none meets one of them, it is `not
+    tested`. A part is supported if its 95 % interval lies inside the bound, contradicted if the
+    interval lies outside, and inconclusive otherwise (also with fewer than five random runs, or if
+    a run has no value).
     The claim is supported if all parts are, and contradicted if a part is, after a Bonferroni
     correction for the number of parts. At the smoke scale every claim is inconclusive.
     """
@@ -174,7 +175,7 @@ def judge(
     fails = any(part.outcome == CONTRADICTED for part in parts if part.bound.statistic == EXACT)
     if table.scale == "smoke":
         outcome = INCONCLUSIVE
-    elif met and not met[-1].met:
+    elif any(not condition.met for condition in met):
         outcome = NOT_TESTED
     elif against <= SIGNIFICANT or fails:
         outcome = CONTRADICTED
