@@ -9,6 +9,7 @@ the job's own and the model's or figure's.
 
 import ast
 import hashlib
+import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,9 @@ from icl.core.files import file_digest
 from icl.core.folders import PACKAGE
 from icl.core.problem import Problem, in_one_line
 from icl.pipeline import kernels
+
+EMPTY_TOO = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+"""What makes `ast.dump` write empty lists, which it leaves out since Python 3.13."""
 
 
 def code(job: str, *modules: str) -> str:
@@ -108,7 +112,10 @@ def _meaning(path: Path, of_file: str) -> str:
 
 
 def meaning(source: bytes) -> str:
-    """SHA-256 of a module's syntax without comments, docstrings and annotations of functions."""
+    """SHA-256 of a module's syntax without comments, docstrings and annotations of functions.
+
+    It is the same under every Python version: the syntax is written as Python 3.11 does.
+    """
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
@@ -117,7 +124,9 @@ def meaning(source: bytes) -> str:
             node.returns = None
         if isinstance(node, ast.arg):
             node.annotation = None
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+        if not getattr(node, "type_params", True):  # a field since Python 3.12
+            del node.type_params  # type: ignore[attr-defined]
+    return hashlib.sha256(ast.dump(tree, **EMPTY_TOO).encode()).hexdigest()
 
 
 def _is_docstring(part: ast.stmt) -> bool:
