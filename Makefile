@@ -151,8 +151,9 @@ docs: env
 # A figure with default and changed constants in one picture.
 whatif: env
 	@$(if $(and $(FIGURE),$(SET)),,echo "make whatif FIGURE=figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}'" >&2; exit 2)
-	@$(if $(SNAKEMAKE_ARGS),echo 'make whatif takes FIGURE and SET and SCALE but no SNAKEMAKE_ARGS' >&2; exit 2)
-	.venv/bin/python -m icl whatif --set "$$SET" $${SCALE:+--scale "$$SCALE"} -- "$$FIGURE"
+	@$(if $(SNAKEMAKE_ARGS),echo 'make whatif takes FIGURE and SET and SCALE and FIRST_SEED and SEEDS but no SNAKEMAKE_ARGS' >&2; exit 2)
+	.venv/bin/python -m icl whatif --set "$$SET" $${SCALE:+--scale "$$SCALE"} \
+	  $${FIRST_SEED:+--first-seed "$$FIRST_SEED"} $${SEEDS:+--seeds "$$SEEDS"} -- "$$FIGURE"
 
 # One resolution for all Pythons from 3.11 on and all platforms (--universal), one version per package (fewest).
 # Locked versions stay if the ranges allow them.

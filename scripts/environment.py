@@ -46,7 +46,10 @@ def wanted(python: str, torch: str, index: str) -> dict[str, str]:
 
 def recorded() -> dict[str, str]:
     """Return what .venv was made from; empty if it is incomplete or its Python is gone."""
-    return json.loads(RECORD.read_text()) if RECORD.exists() and Path(PIP[0]).exists() else {}
+    try:
+        return json.loads(RECORD.read_text()) if Path(PIP[0]).exists() else {}
+    except (FileNotFoundError, ValueError):
+        return {}
 
 
 def builds(torch: str, index: str) -> dict[str, list[str]]:

@@ -153,6 +153,7 @@ def test_constants_without_effect_are_refused() -> None:
     """Those of another model, with their present value, or that the figure varies itself."""
     check_reach(plan(constants=CHANGED), ["figure9", "figure12"])
     check_reach(plan(constants={"li_icl_gpt2": {"batch": 9}}), [])
+    check_reach(plan(constants={"li_icl_gpt2": {"width": 60, "heads": 5}}), ["figure12"])
     for constants, figure in (
         (CHANGED, "figure12"),
         ({"li_icl": {"relevant_fraction": 0.8}}, "figure9"),

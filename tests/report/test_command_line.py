@@ -148,6 +148,7 @@ def test_results_are_held_against_the_gallery(icl: Called, figure9: results.Foun
     assert code == FAILED and "first differs in: numpy QR" in out
     code, out, _ = icl("arithmetic", PLAN.table_file("figure9"), "--json")
     assert code == 0 and json.loads(out)["operations"]
+    assert "no.json: records no arithmetic" in icl("arithmetic", "no.json")[2]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -189,6 +190,8 @@ def whatif(
     constants: Set = "",
     scale: Scale = "laptop",
     variant: Variant = "",
+    first_seed: FirstSeed = FIRST_SEED,
+    seeds: Seeds = 0,
     as_json: AsJson = False,
 ) -> None:
     """Make a figure with the default constants and those of --set, and print every number and
@@ -198,7 +201,7 @@ def whatif(
     from icl.report.whatif import compared, notes
 
     name = ledger.figure_name(figure)
-    plan = planned(scale, constants, variant, names=[name])
+    plan = planned(scale, constants, variant, first_seed, seeds, [name])
     picture, changes = compared(plan, name)
     differ = compare.changed_verdicts(changes)
     said = notes(plan, name, changes)
@@ -367,12 +370,13 @@ def arithmetic(
     if against.endswith(".parquet"):
         theirs = table.read_plain(Path(against))[1].get("arithmetic")
     elif against.endswith(".json"):
-        theirs = json.loads(Path(against).read_text(encoding="utf-8"))
+        with suppress(ValueError):
+            theirs = json.loads(read_text(Path(against)))
     elif against:
         figure = ledger.figure_name(against)
         known = (line for line in gallery.read(gallery.FIGURES) if line["figure"] == figure)
         theirs = next((line["about"].get("arithmetic") for line in known), None)
-    if against and not theirs:
+    if against and not (isinstance(theirs, dict) and "operations" in theirs):
         raise Problem(f"{against}: records no arithmetic")
     first = arithmetic.first_difference(ours, theirs) if theirs else ""
     lines = [f"{ours['processor']}, {ours['units']}, {ours['threads']} threads"]

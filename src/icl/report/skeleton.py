@@ -22,7 +22,9 @@ from icl.report.formatting import rendered
 
 STEPS = 20  # at the smoke scale, unless the model's smoke training has fewer
 LAST = Path(".cache/new.json")
-"""What the last `new` wrote: file -> its text before (null for a new file) and after."""
+"""What the last `new` wrote: file, from the papers' folder -> its text before (null for a new
+file) and after.
+"""
 EMPTY = (
     "title: '{0}: an example, to be replaced by the short title of the paper'\n"
     "cite: []\n\nfigures:\n\nclaims: []\n"
@@ -75,7 +77,8 @@ def undo() -> tuple[list[Path], list[Path]]:
     """
     if not LAST.is_file():
         raise ConstantError("new undo: nothing was written by `new` here")
-    files = {Path(name): texts for name, texts in json.loads(read_text(LAST)).items()}
+    last = json.loads(read_text(LAST))
+    files = {folders.PAPERS / name: texts for name, texts in last.items()}
     *modules, ledger_file = files
     name = modules[-1].stem
     for path, (before, after) in files.items():
@@ -184,7 +187,8 @@ def _files(
 def _written(files: dict[Path, str]) -> list[Path]:
     """Write the files, claims.yaml last; nothing remains if the ledger refuses the entries."""
     before = {path: read_text(path) if path.is_file() else None for path in files}
-    write_json(LAST, {str(path): (before[path], text) for path, text in files.items()})
+    names = {path: path.relative_to(folders.PAPERS).as_posix() for path in files}
+    write_json(LAST, {names[path]: (before[path], text) for path, text in files.items()})
     for path, text in files.items():
         write_text(path, text)
     try:

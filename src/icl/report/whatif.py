@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from icl.core import table
@@ -35,7 +36,7 @@ def compared(plan: Plan, name: str) -> tuple[Path, list[Change]]:
     if not plan.changed:
         example = "--set '{li_icl: {relevant_fraction: 0.6}}'"
         raise ConstantError(f"whatif: name the constants to change, such as {example}")
-    plans = Plan(plan.scale, plan.shards), plan
+    plans = replace(plan, constants={}, variant=""), plan
     for command in (one.command(name) for one in plans):
         words = [sys.executable, "-m", *shlex.split(command)]
         if subprocess.run(words, stdout=2, check=False).returncode:
