@@ -128,7 +128,7 @@ def _verdicts(blob: str) -> dict[tuple[str, str], str]:
     return {
         (line["claim"], f"{line['scale']}, seeds from {line['first_seed']}"): line["outcome"]
         for line in _lines(text)
-        if line.get("first_seed", 0) >= FIRST_SEED
+        if line.get("first_seed", 0) >= FIRST_SEED and not line.get("other_arithmetic")
     }
 
 

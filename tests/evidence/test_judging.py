@@ -225,6 +225,9 @@ def test_conditions_hold_together_and_leave_computed_values() -> None:
     bounds = [at_most(1.0, statistic="exact")]
     assert judge("A", bounds, made, both[:1]).outcome == CONTRADICTED
     assert judge("A", bounds, made, both).outcome == NOT_TESTED
+    # A computed condition that holds leaves the single runs.
+    held = judge("A", [at_most(1.0, "a")], made, [at_most(9.0)])
+    assert (held.outcome, held.parts[0].runs) == (SUPPORTED, 10)
     for conditions in ([at_most(9.0), at_most(1.0)], [at_most(1.0), at_most(9.0)]):
         assert judge("A", bounds, made, conditions).outcome == NOT_TESTED
 

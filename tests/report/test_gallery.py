@@ -146,7 +146,8 @@ def test_a_second_sample_repeats_or_not(
 def test_costs_count_a_training_once_and_a_damaged_benchmark_is_named(tmp_path: Path) -> None:
     trained = {"training a": (60, 1, 1)}
     two = [trained | {"measure": (5, 1, 1)}, trained | {"draw": (1, 1, 1)}]
-    assert costs.total(two) == (66, 60)
+    assert costs.total(("laptop", one) for one in two) == (66, 60)
+    assert costs.total(zip(("laptop", "paper"), two, strict=True)) == (126, 120)
     path = tmp_path / "figure9.tsv"
     path.write_text("s\tcpu_time\tmax_rss\n1\t-\tNA\n")
     assert costs.benchmark(path) == (0.0, 0.0)
@@ -164,6 +165,10 @@ def test_expected_costs_grow_with_the_runs_of_a_training(monkeypatch: pytest.Mon
     assert gallery.expected_costs(Plan("laptop", seeds=20), names) == (1210, ["figure9"])
     assert gallery.expected_costs(Plan("laptop"), names[:1]) == (305, [])
     assert gallery.expected_costs(Plan("workstation"), names) == (0, names)
+    # At the workstation scale a figure of the paper's size is measured as one of its own scale.
+    of_rates = {"figure": "cot_rates", "scale": "workstation", "costs": {"measure": [5.0, 1, 1]}}
+    monkeypatch.setattr(gallery, "read", lambda path: [of_rates])
+    assert gallery.expected_costs(Plan("workstation"), ["cot_rates"]) == (5, [])
 
 
 def test_what_the_documentation_names_exists() -> None:

@@ -35,6 +35,7 @@ from icl.report import (
     formatting,
     formulas,
     gallery,
+    history,
     page,
     results,
 )
@@ -269,7 +270,7 @@ def test_a_statement_counts_once_with_its_worst_outcome_and_limits_are_counted()
 def test_the_summary_of_repetition_names_what_changes_and_what_was_not_searched() -> None:
     def summary(figure: str, second: str) -> str:
         claim = ledger.claims(figure)[0]
-        return counts([judged(claim, "supported", second)])
+        return counts([judged(claim, "supported", second)], ())
 
     moved = "another outcome: A-P1a (figure: supported, then inconclusive)."
     assert moved in summary("figure8", "inconclusive")
@@ -319,6 +320,21 @@ def test_the_values_of_a_second_sample_are_shown(shown: list[Entry]) -> None:
     assert "Second sample" in made
 
 
+def test_the_history_ends_with_the_outcome_that_is_shown(shown: list[Entry]) -> None:
+    """Also of a claim that is judged above the laptop scale alone, as G11."""
+    outcomes = {card.claim.id: card.outcome for entry in shown for card in entry.cards}
+    lines = {name: history.line(name) for name in history.moved() if name in outcomes}
+    assert "G11" in lines
+    assert all(f", now {outcomes[name]}; " in line for name, line in lines.items())
+
+
+def test_a_searched_constant_has_one_value_in_use() -> None:
+    """icl_theorems has a training with another norm of the patterns, which the search keeps."""
+    moved = sensitivity.searches()["A-P1b-SGD"].moved
+    search = next(one for one in moved if one.constant == "pattern_norm")
+    assert constants.in_use(Plan("laptop"), "icl_theorems", search) == {2.0}
+
+
 def test_a_theorem_is_counted_once() -> None:
     for name in ("A-T3a-SGD", "A-T3b-SGD", "A-T3c-m"):
         claim = ledger.claim(name)
@@ -335,6 +351,7 @@ def test_the_page_says_what_a_number_of_runs_could_have_shown() -> None:
     half = part("mean", 0.0, [1.0, 2.0, 3.0, 2.0, 2.0])
     assert half.least_violation == pytest.approx(half.high - half.estimate)
     assert "so few runs cannot" in formatting.power(part("share", 0.5, [1.0] * 5))
+    assert "so few runs cannot" in formatting.power(part("mean", 0.0, [1.0, 2.0, 3.0, 2.0]))
     # Of ten runs, two or fewer contradict a share of one half: P(B(10, 1/2) <= 1) = 0.011.
     assert part("share", 0.5, [1.0] * 10).least_violation == pytest.approx(0.4)
 

@@ -58,6 +58,8 @@ class Part:
         """
         from scipy import stats
 
+        if self.bound.statistic != EXACT and self.runs < LEAST_SEEDS:
+            return math.inf
         if self.bound.statistic != "share":
             return max(self.estimate - self.low, self.high - self.estimate) or math.nan
         ends = (self.bound.at_least, 1 - self.bound.at_most)
@@ -191,8 +193,9 @@ def within(conditions: Sequence[Bound], table: Table) -> tuple[Table, tuple[Cond
         values = table.fact(condition.observable)
         least, most = condition.at_least, condition.at_most
         seeds = {seed for seed, value in values.items() if least <= value <= most}
-        kept = table.runs["seed"].isin(seeds - {None}) | table.runs["seed"].isna()
-        table = replace(table, runs=table.runs[kept])
+        if None not in seeds:  # a computed condition that holds concerns no single run
+            kept = table.runs["seed"].isin(seeds) | table.runs["seed"].isna()
+            table = replace(table, runs=table.runs[kept])
         met.append(Condition(condition, len(seeds), len(values)))
     return table, tuple(met)
 

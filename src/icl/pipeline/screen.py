@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,12 @@ class Screen:
         """Print the last lines; Snakemake's own, on its log and the time, do not follow them."""
         self.ended = True
         for line in lines:
+            self.print(line)
+
+    @staticmethod
+    def print(line: str) -> None:
+        """Print a line, unless nobody reads: an error here would stop Snakemake's log for ever."""
+        with suppress(OSError):
             print(line, file=sys.stderr, flush=True)
 
     def shows(self, record: logging.LogRecord) -> bool:
@@ -48,7 +55,7 @@ class Screen:
         if self.stopped or text.startswith("Exiting because"):
             return False
         if line := self.brief(event, text, vars(record)):
-            print(line, file=sys.stderr, flush=True)
+            self.print(line)
         return not event and (
             text.startswith(SHOWN) or (record.levelno > logging.INFO and not line)
         )

@@ -190,7 +190,7 @@ def shown_limits(totals: Tally) -> dict[str, str]:
     }
 
 
-def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
+def counts(cards: Sequence[Card], reduced: Collection[str]) -> str:
     """Return the statements per kind and outcome, the limits of the supported ones, and the claims
     that are contradicted or not repeated, in Markdown.
     """

@@ -174,7 +174,10 @@ def verdicts(
         found=found,
         differ=differ,
         agreement=agreement,
-        counts=cards.counts([card for of_figure in judged.values() for card in of_figure]),
+        counts=cards.counts(
+            [card for of_figure in judged.values() for card in of_figure],
+            [name for name in judged if plan.note(name).reduced],
+        ),
     )
     data = {
         "verdicts": list(found.records.values()),

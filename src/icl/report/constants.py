@@ -61,9 +61,12 @@ def shown(value: Any) -> str:
 
 
 def in_use(plan: Plan, figure: str, search: Search) -> set[Any]:
-    """Return the values of a search's constant in a figure's trainings and tests."""
+    """Return the values of a search's constant in a figure's trainings and tests: the one that the
+    search varies, if some trainings keep another.
+    """
     sweeps = [sweep for sweep in plan.sweeps(figure).values() if sweep.model.name == search.model]
-    return set().union(*(values(sweep, search.constant) for sweep in sweeps)) or {search.chosen}
+    found = set[Any]().union(*(values(sweep, search.constant) for sweep in sweeps))
+    return ({search.chosen} & found) or found or {search.chosen}
 
 
 @cache

@@ -58,9 +58,18 @@ def of_figure(plan: Plan, name: str) -> Costs:
     return found
 
 
-def total(costs: Iterable[Mapping[str, Sequence[float]]]) -> tuple[float, float]:
-    """Return the CPU seconds of all jobs and of the trainings, each training once."""
-    jobs = [(job, cost[0]) for of_name in costs for job, cost in of_name.items()]
-    trainings = sum(dict(one for one in jobs if one[0].startswith(TRAINING)).values())
-    other = sum(seconds for job, seconds in jobs if not job.startswith(TRAINING))
-    return other + trainings, trainings
+def total(costs: Iterable[tuple[str, Mapping[str, Sequence[float]]]]) -> tuple[float, float]:
+    """Return the CPU seconds of all jobs and of the trainings, each training once at a scale.
+
+    costs : of every figure, its scale and job -> (CPU seconds, memory, disk)
+    """
+    trainings = dict[tuple[str, str], float]()
+    other = 0.0
+    for scale, of_figure in costs:
+        for job, (seconds, *_) in of_figure.items():
+            if job.startswith(TRAINING):
+                trainings[scale, job] = seconds
+            else:
+                other += seconds
+    of_trainings = sum(trainings.values())
+    return other + of_trainings, of_trainings

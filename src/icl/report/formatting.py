@@ -28,7 +28,7 @@ def number(value: float | None) -> str:
 def interval(part: Part) -> str:
     """Return an estimate with its 95 % interval, if it has one."""
     if math.isnan(part.estimate):
-        return "a run without a value"
+        return "a run without a value" if part.runs else "no run"
     if part.low == part.high:
         return number(part.estimate) + (" in all runs" if part.bound.statistic == "mean" else "")
     return f"{number(part.estimate)} [{number(part.low)}, {number(part.high)}]"

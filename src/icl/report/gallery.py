@@ -94,10 +94,13 @@ def is_current(line: Mapping[str, Any]) -> bool:
 
 
 def second_samples() -> Second:
-    """Return verdicts on claims with random runs on other seeds; other scales repeat nothing."""
+    """Return verdicts on claims with random runs on other seeds, in the default order of sums;
+    other scales repeat nothing.
+    """
     random = {claim.id for claim in ledger.all_claims().values() if not claim.is_computed}
     others = (line for line in read(VERDICTS) if line["first_seed"] != FIRST_SEED)
     lines = (line for line in others if line["claim"] in random)
+    lines = (line for line in lines if not is_of_other_arithmetic(line))
     return {(line["claim"], line["scale"]): Verdict.read(line) for line in lines}
 
 
@@ -151,20 +154,20 @@ def expected_costs(plan: Plan, names: Iterable[str]) -> tuple[float, list[str]]:
     measured = list[Mapping[str, Sequence[float]]]()
     unknown = list[str]()
     for name in names:
-        size = ledger.size(name, plan.scale)
-        if (name, size) not in known:
+        scales = plan.scale, ledger.size(name, plan.scale)
+        line = next((known[name, scale] for scale in scales if (name, scale) in known), None)
+        if line is None:
             unknown.append(name)
             continue
-        line = known[name, size]
         ours = plan.sweeps(name)
-        theirs = Plan(size, seeds=line.get("seeds") or 0).sweeps(name)
+        theirs = Plan(line["scale"], seeds=line.get("seeds") or 0).sweeps(name)
         more = {
             f"{costs.TRAINING}{key}": len(one.configs) / len(theirs[key].configs)
             for key, one in ours.items()
         }
         seconds = {job: cost[0] for job, cost in line["costs"].items()}
         measured.append({job: [cpu * more.get(job, 1.0)] for job, cpu in seconds.items()})
-    return costs.total(measured)[0], unknown
+    return costs.total((plan.scale, one) for one in measured)[0], unknown
 
 
 def update(plan: Plan, records: Mapping[str, Record]) -> None:

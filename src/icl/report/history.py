@@ -3,13 +3,16 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from icl.core.config import SCALES
 from icl.evidence import history, ledger
 from icl.evidence.history import Event
 from icl.pipeline.config import FIRST_SEED
 from icl.report.formatting import markdown, rendered, table
 
-FIRST, NOW = (f"laptop, seeds from {seed}" for seed in (history.FIRST_SEED, FIRST_SEED))
-"""The samples that decided after the first freeze, and that decide now."""
+FIRST = f"laptop, seeds from {history.FIRST_SEED}"
+"""The sample that decided after the first freeze."""
+NOW = tuple(f"{scale}, seeds from {FIRST_SEED}" for scale in SCALES)
+"""The samples that decide now, the largest scale first."""
 PARTS = ("kind", "bounds", "conditions")
 
 
@@ -90,11 +93,12 @@ def sums() -> str:
 
 
 def _outcome(events: Sequence[Event], last: bool = True) -> str:
-    """Return the last outcome, on the seeds that decide now if there is one, or the first, on those
-    of the first freeze; at the laptop scale, or else on the first sample judged.
+    """Return the last outcome, on the seeds that decide now at the largest scale judged, or the
+    first, on those of the first freeze at the laptop scale; without it, on the first sample.
     """
     found = history.outcomes(events, last)
-    wanted = [found[sample] for sample in ((NOW, FIRST) if last else (FIRST,)) if sample in found]
+    samples = (*NOW, FIRST) if last else (FIRST,)
+    wanted = [found[sample] for sample in samples if sample in found]
     return (wanted or list(found.values()) or ["not judged"])[0]
 
 

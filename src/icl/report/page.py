@@ -133,7 +133,7 @@ def html(
         memory=memory,
         versions=sorted(versions),
         freeze_of=history.first_freeze(),
-        cpu=costs.total(entry.costs for entry in entries)[0],
+        cpu=costs.total((entry.plan.scale, entry.costs) for entry in entries)[0],
     )
 
 
@@ -154,7 +154,7 @@ def texts(entries: Sequence[Entry]) -> dict[Path, str]:
     papers = sections(entries)
     readme = README.read_text(encoding="utf-8")
     body = rendered("readme.md.j2", papers=papers, counts=counted, unjudged=sorted(unjudged))
-    cpu, training = costs.total(entry.costs for entry in entries)
+    cpu, training = costs.total((entry.plan.scale, entry.costs) for entry in entries)
     of_theorems = [tests for (kind, _), tests in by_statement(cards).items() if kind == "theorem"]
     theorems = [
         (tests[0].claim.tests, worst(tests), ", ".join(f"{c.claim.id}: {c.outcome}" for c in tests))

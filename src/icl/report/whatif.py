@@ -99,8 +99,8 @@ def notes(plan: Plan, name: str, found: Iterable[Change]) -> list[str]:
                 kept = getattr(tests[model], other)
                 lines.append(f"{model}.{other} stays {kept}: --set changes it too")
     runs = [one.ours.runs for one in found if one.ours and one.bound.statistic != EXACT]
-    if runs and min(runs) < LEAST_SEEDS:
-        few = f"with {min(runs)} runs the intervals say little"
+    if any(runs) and max(runs) < LEAST_SEEDS:
+        few = f"with {max(runs)} runs the intervals say little"
         lines.append(f"{few}, and every verdict is inconclusive")
     return lines
 
