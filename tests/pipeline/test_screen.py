@@ -3,7 +3,9 @@ words.
 """
 
 import logging
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,19 @@ def test_after_a_request_to_stop_no_error_is_shown(
     said(terminal, "Terminating processes on user request, this might take some time.")
     said(terminal, "RuleException", logging.ERROR)
     assert screen.stopped and capsys.readouterr().err == ""
+
+
+def test_a_closed_terminal_stops_nothing(
+    terminal: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in `snakemake figure12 | head`: an error would end Snakemake's thread of messages."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with suppress(BrokenPipeError), os.fdopen(writer, "w") as closed:
+        monkeypatch.setattr(sys, "stderr", closed)
+        screen = Screen(terminal, lambda: True)
+        said(terminal, event="progress", done=1, total=2)
+        screen.end("last")
 
 
 def test_a_dry_run_shows_everything(

@@ -54,7 +54,8 @@ def _table(plan: Plan, name: str) -> Iterator[str]:
         if not Path(file).is_file() or file_digest(Path(file)) != digest:
             yield f"{path}: was measured from another version of {file}; {AGAIN}"
     if set(inputs) != set(plan.run_files(name)):
-        yield f"{path}: was measured from other files; {AGAIN}"
+        other = "other files, such as those of another number of shards"
+        yield f"{path}: was measured from {other}; {AGAIN}"
 
 
 def _verdicts(plan: Plan, name: str) -> Iterator[str]:

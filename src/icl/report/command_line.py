@@ -40,6 +40,7 @@ FirstSeed = Annotated[int, typer.Option(help="the first seed of every training")
 Seeds = Annotated[
     int, typer.Option(help="the number of seeds of every training; 0: that of the scale")
 ]
+Shards = Annotated[int, typer.Option(help="over how many jobs the run split every sweep")]
 Config = Annotated[Any, typer.Option(parser=json.loads, help="the config of the workflow, as JSON")]
 From = Annotated[str, typer.Option("--from", help="measure the first training of this figure")]
 NoTraining = Annotated[bool, typer.Option("--no-training", help="compare estimators on prompts")]
@@ -53,10 +54,11 @@ def planned(
     first_seed: int = FIRST_SEED,
     seeds: int = 0,
     names: Any = (),
+    shards: int = Plan.shards,
 ) -> Plan:
     config = {
         "scale": scale,
-        "shards": Plan.shards,
+        "shards": shards,
         "variant": variant,
         "first_seed": first_seed,
         "seeds": seeds,
@@ -142,6 +144,7 @@ def verdicts(
     variant: Variant = "",
     first_seed: FirstSeed = FIRST_SEED,
     seeds: Seeds = 0,
+    shards: Shards = Plan.shards,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -151,9 +154,8 @@ def verdicts(
     from icl.report import cards, compare, formatting, gallery, results
 
     names = [ledger.figure_name(word) for word in figures or ()]
-    plan = (
-        Plan.of(config) if config else planned(scale, constants, variant, first_seed, seeds, names)
-    )
+    given = scale, constants, variant, first_seed, seeds, names, shards
+    plan = Plan.of(config) if config else planned(*given)
     found = results.on_disk(plan, names or plan.figures)
     judged = {name: cards.of_record(record) for name, record in found.records.items()}
     held = gallery.held(plan, judged)
