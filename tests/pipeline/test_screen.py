@@ -77,6 +77,7 @@ def test_a_closed_terminal_stops_nothing(
         screen = Screen(terminal, lambda: True)
         said(terminal, event="progress", done=1, total=2)
         screen.end("last")
+    assert screen.ended
 
 
 def test_a_dry_run_shows_everything(
