@@ -47,7 +47,9 @@ rule verdicts:
 rule compare:
     """Compare with the gallery (--config only=figure12), or with another folder (--config against=<results folder>)."""
     input:
-        [path for name in ONLY for path in PLAN.chain(name)] if config["against"] else [],
+        [path for name in ONLY for path in PLAN.chain(name)]
+        if config["against"]
+        else [],
     log:
         f"{RESULTS}/logs/compare.log",
     conda:
