@@ -103,7 +103,7 @@ class Verdict:
     """The outcome for a claim.
 
     p : the largest p of its parts; p_against : the smallest, times their number (Bonferroni over
-        the claim's bounds, the one correction for several tests)
+        the claim's bounds; each part's own counts its ends)
     """
 
     claim: str
@@ -165,9 +165,9 @@ def judge(
     Only runs that meet every condition test the claim; if none meets one of them, it is `not
     tested`. A part is supported if its 95 % interval lies inside the bound, contradicted if the
     interval lies outside, and inconclusive otherwise (also with fewer than five random runs, or if
-    a run has no value).
-    The claim is supported if all parts are, and contradicted if a part is, after a Bonferroni
-    correction for the number of parts. At the smoke scale every claim is inconclusive.
+    a run has no value). The claim is supported if all parts are, and contradicted if a part is,
+    after a Bonferroni correction for the number of parts and of their ends. At the smoke scale
+    every claim is inconclusive.
     """
     tested, met = within(conditions, table)
     parts = tuple(_part(bound, tested) for bound in bounds)

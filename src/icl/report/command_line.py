@@ -154,8 +154,11 @@ def verdicts(
     from icl.report import cards, compare, formatting, gallery, results
 
     names = [ledger.figure_name(word) for word in figures or ()]
-    given = scale, constants, variant, first_seed, seeds, names, shards
-    plan = Plan.of(config) if config else planned(*given)
+    plan = (
+        Plan.of(config)
+        if config
+        else planned(scale, constants, variant, first_seed, seeds, names, shards)
+    )
     found = results.on_disk(plan, names or plan.figures)
     judged = {name: cards.of_record(record) for name, record in found.records.items()}
     held = gallery.held(plan, judged)

@@ -98,10 +98,13 @@ def second_samples() -> Second:
     other scales repeat nothing.
     """
     random = {claim.id for claim in ledger.all_claims().values() if not claim.is_computed}
-    others = (line for line in read(VERDICTS) if line["first_seed"] != FIRST_SEED)
-    lines = (line for line in others if line["claim"] in random)
-    lines = (line for line in lines if not is_of_other_arithmetic(line))
-    return {(line["claim"], line["scale"]): Verdict.read(line) for line in lines}
+    return {
+        (line["claim"], line["scale"]): Verdict.read(line)
+        for line in read(VERDICTS)
+        if line["first_seed"] != FIRST_SEED
+        and line["claim"] in random
+        and not is_of_other_arithmetic(line)
+    }
 
 
 def by_other_arithmetic() -> Other:

@@ -187,8 +187,11 @@ def _files(
 def _written(files: dict[Path, str]) -> list[Path]:
     """Write the files, claims.yaml last; nothing remains if the ledger refuses the entries."""
     before = {path: read_text(path) if path.is_file() else None for path in files}
-    names = {path: path.relative_to(folders.PAPERS).as_posix() for path in files}
-    write_json(LAST, {names[path]: (before[path], text) for path, text in files.items()})
+    last = {
+        path.relative_to(folders.PAPERS).as_posix(): (before[path], text)
+        for path, text in files.items()
+    }
+    write_json(LAST, last)
     for path, text in files.items():
         write_text(path, text)
     try:
