@@ -22,8 +22,10 @@ from markupsafe import escape
 from icl import registry
 from icl.core import plain_yaml, records
 from icl.core.records import RecordError
+from icl.core.table import rows
 from icl.evidence import ledger, sensitivity
-from icl.evidence.judging import OUTCOMES, Part, Verdict
+from icl.evidence.intervals import summarise
+from icl.evidence.judging import OUTCOMES, Part, Verdict, judge
 from icl.evidence.ledger import Bound, Claim
 from icl.evidence.significance import INTERVALS
 from icl.pipeline.plan import Plan
@@ -225,6 +227,26 @@ def test_unmatched_bounds_and_changed_outcomes_are_news() -> None:
 def judged(claim: Claim, outcome: str, second: str = "") -> Card:
     first, again = (Verdict(claim.id, "laptop", one, ()) for one in (outcome, second))
     return Card(claim, first, again if second else None)
+
+
+@pytest.mark.parametrize(
+    ("values", "bound", "reason"),
+    [
+        ([0, 2, 0, 2, 0], {"at_most": 1}, "contains an end of the bound"),
+        ([0, 2, 0, 2, math.nan], {"at_most": 1}, "no value"),
+        ([0] * 4, {"at_most": 1}, "too few runs"),
+        ([0] * 5, {"at_most": 1, "statistic": "median"}, "too few runs"),
+        ([0] * 5, {"at_most": 1}, "equal values"),
+        ([0.9, 1, 1.1, 1, 1.1], {"at_least": 0, "equals": 1.2, "at_most": 2}, "the named value"),
+    ],
+)
+def test_a_card_says_why_nothing_is_decided(
+    values: list[float], bound: dict[str, Any], reason: str
+) -> None:
+    table = summarise("figure9", "laptop", rows("y", range(len(values)), values))
+    verdict = judge("A", [Bound(observable="y", **bound)], table)
+    assert verdict.outcome == "inconclusive"
+    assert reason in Card(ledger.claims("figure9")[0], verdict).undecided
 
 
 def counted(
