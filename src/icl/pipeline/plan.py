@@ -237,7 +237,8 @@ class Plan(Config):
     def drawing_fingerprint(self, name: str) -> str:
         """Hash of the code, note and published data behind the pictures."""
         code = fingerprint.code("draw", registry.module(name))
-        return digest([code, self.note(name).full, self._published_digests(name)])
+        note = self.note(name)
+        return digest([code, note.full, note.brief, self._published_digests(name)])
 
     def judging_fingerprint(self, name: str) -> str:
         """Hash of the code, bounds and published data behind the verdicts."""
