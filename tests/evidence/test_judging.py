@@ -130,6 +130,9 @@ COMPUTED = Bound(observable="y", at_least=1.0, at_most=2.0, statistic="exact")
         (at_most(), table(y=[*ABOUT[:-1], NAN]), INCONCLUSIVE),
         (at_most(), table(y=[*ABOUT[:-1] + 9, NAN]), INCONCLUSIVE),
         (at_most(), table(other=ABOUT), INCONCLUSIVE),
+        # A diverged run: its mean is infinite, its median is not.
+        (at_most(), table(y=[*ABOUT[:-1], math.inf]), INCONCLUSIVE),
+        (at_most(statistic="median"), table(y=[*ABOUT[:-1], math.inf]), SUPPORTED),
     ],
 )
 def test_one_bound_is_judged(bound: Bound, made: Table, expected: str) -> None:

@@ -123,6 +123,7 @@ def test_a_scatter_is_compared_by_the_medians_of_the_drawn_runs_epochs(
         (lambda f: f, (50, 0, 0)),
         (lambda f: f[f["series"] != "S_1=0.5"], (40, 10, 0)),
         (lambda f: f.assign(value=f["value"].where(f["series"] != "S_1=0.5")), (40, 10, 0)),
+        (lambda f: f.assign(value=f["value"].mask(f["x"] == 2, math.inf)), (45, 5, 0)),
         (lambda f: join([f, f[f["x"] == 2].assign(x=0.0)]), (50, 0, 5)),
         (lambda f: join([f, f[f["series"] == "S_1=1.3"].assign(series="another")]), (50, 0, 0)),
         (lambda f: join([f, f.assign(observable="loss"), f.assign(panel="left")]), (50, 0, 0)),

@@ -76,6 +76,12 @@ def test_a_p_is_below_a_level_at_most_that_often(statistic: str, side: np.ufunc)
         assert (p <= level).mean() <= level + np.sqrt(2) * error(level)
 
 
+def test_runs_that_differ_by_more_than_rounding_are_tested_by_students_test() -> None:
+    values = 1 + 1e-6 * normal(10)[0]
+    expected = stats.ttest_1samp(values, 1.0, alternative="less").pvalue
+    assert p_value(values, "mean", np.less, 1.0) == pytest.approx(expected)
+
+
 NUMBERS = st.integers(-30, 30)
 RUNS = st.lists(NUMBERS, min_size=6, max_size=20).filter(lambda values: len(set(values)) > 1)
 CLOSED = st.sampled_from((np.greater_equal, np.less_equal))

@@ -164,10 +164,10 @@ def judge(
 
     Only runs that meet every condition test the claim; if none meets one of them, it is `not
     tested`. A part is supported if its 95 % interval lies inside the bound, contradicted if the
-    interval lies outside, and inconclusive otherwise (also with fewer than five random runs, or if
-    a run has no value). The claim is supported if all parts are, and contradicted if a part is,
-    after a Bonferroni correction for the number of parts and of their ends. At the smoke scale
-    every claim is inconclusive.
+    interval lies outside, and inconclusive otherwise (also with fewer than five random runs, if a
+    run has no value, or if one of a mean is infinite). The claim is supported if all parts are,
+    and contradicted if a part is, after a Bonferroni correction for the number of parts and of
+    their ends. At the smoke scale every claim is inconclusive.
     """
     tested, met = within(conditions, table)
     parts = tuple(_part(bound, tested) for bound in bounds)

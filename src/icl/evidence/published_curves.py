@@ -176,12 +176,14 @@ def distances(table: Table, reference: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the distance of a table from the published numbers, one row per panel and unit.
 
     ``median`` and ``maximum`` are of |ours - published| in the unit (see `pairs`), None without a
-    matched point; ``matched`` counts the points, ``missing`` published points that we lack,
+    matched point; ``matched`` counts the points, ``missing`` published points where we have none
+    or an infinite value,
     ``extra`` our points that were not published, and ``floored`` our values below FLOOR. ``rank``
     is Kendall's tau between the orders of the series, averaged over x.
     """
     found = []
-    for (panel, unit), group in pairs(table, reference).groupby(["panel", "unit"], sort=False):
+    both = pairs(table, reference).replace([np.inf, -np.inf], np.nan)
+    for (panel, unit), group in both.groupby(["panel", "unit"], sort=False):
         matched = group.dropna(subset=["ours", "published"])
         gaps = (matched["ours"] - matched["published"]).abs()
         row = {

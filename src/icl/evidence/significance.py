@@ -26,12 +26,14 @@ Interval = tuple[float, float, float]
 
 
 def mean_interval(values: np.ndarray) -> Interval:
-    """Return the mean and its 95 % Student interval, for (runs,) values; NaN bounds for one run."""
+    """Return the mean and its 95 % Student interval, for (runs,) values; NaN bounds for one run,
+    and if one is not finite.
+    """
     from scipy import special
 
     n = len(values)
     mean = float(np.mean(values))
-    if n < 2:
+    if n < 2 or not np.isfinite(values).all():
         return mean, math.nan, math.nan
     half = float(special.stdtrit(n - 1, (1 + LEVEL) / 2) * np.std(values, ddof=1) / np.sqrt(n))
     return mean, mean - half, mean + half
@@ -80,7 +82,8 @@ def p_value(values: np.ndarray, statistic: str, side: np.ufunc, threshold: float
     from scipy import stats
 
     n = len(values)
-    if n < 2 or np.isnan(values).any():
+    usable = np.isfinite(values) if statistic == "mean" else ~np.isnan(values)
+    if n < 2 or not usable.all():
         return 1.0
     direction = "greater" if side in (np.greater, np.greater_equal) else "less"
     if statistic == "share":
