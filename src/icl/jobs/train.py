@@ -34,11 +34,12 @@ def train(
     else:
         device = device or provenance.device()
         last = sweep.snapshots[-1]
+        # Before the training, because an edit or a commit during it is not what it computes.
+        about = provenance.about(fingerprint=fingerprint)
         start = state.load_state(saved, fingerprint) or training.start(sweep, device)
         print(f"{name}: from step {start.step} to {last}", flush=True)
         after_step = state.watched(name, last, saved, fingerprint, seconds)
         trained = training.train(sweep, start, device=device, after_step=after_step)
-        about = provenance.about(fingerprint=fingerprint, cpu_seconds=start.cpu_seconds)
-        runs.save(finished, trained, about)
+        runs.save(finished, trained, about | {"cpu_seconds": start.cpu_seconds})
     link_or_copy(finished, weights)
     saved.unlink(missing_ok=True)
