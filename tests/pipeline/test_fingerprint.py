@@ -165,6 +165,11 @@ def test_a_change_of_arithmetic_is_said_once_and_what_the_caller_sets_always(
     assert kernels.notes(tmp_path) == [given]
     monkeypatch.setenv("MKL_CBWR", "AVX2")
     assert len(kernels.notes(tmp_path)) == 1 and kernels.notes(tmp_path) == []
+    path = tmp_path / "arithmetic.json"
+    recorded = path.read_text()
+    for damaged in ("", "{", "[]"):
+        path.write_text(damaged)
+        assert kernels.notes(tmp_path) == [] and path.read_text() == recorded
 
 
 PROBE = """

@@ -43,16 +43,16 @@ def notes(folder: Path) -> list[str]:
     """
     path = folder / "arithmetic.json"
     now = chosen() | {name: version(name) for name in LIBRARIES}
-    before = now
-    if path.is_file():
-        with suppress(ValueError):
-            before = json.loads(path.read_text(encoding="utf-8"))
+    stored = None
+    with suppress(FileNotFoundError, ValueError):
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    before = stored if isinstance(stored, dict) else now
     changed = [
         f"{name} was {before.get(name)} and is {value}"
         for name, value in now.items()
         if before.get(name) != value
     ]
-    if changed or not path.is_file():
+    if stored != now:
         write_json(path, now)
     given = [f"{name}={value}" for name, value in chosen().items() if value != ONE_ORDER[name]]
     lines = []
