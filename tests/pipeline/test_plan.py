@@ -168,6 +168,7 @@ def test_figures_are_found_in_a_command_line() -> None:
         "figure9 -n --config scale=smoke results/smoke/tables/figure12.parquet figure9_compared "
         "figures/smoke/figure17_compared.png figure8_compared verdicts"
     )
+    assert requested_figures(["sander2024"]) == ["sander_coefficients"]
     assert requested_figures(typed.split()) == ["figure9", "figure12", "figure17", "figure8"]
 
 

@@ -120,10 +120,7 @@ def made_by(targets):
     """The figures that these targets make."""
     if not targets or {"figures", "report", "compare"} & set(targets):
         return PLAN.figures
-    papers = [paper for paper in ledger.papers() if paper.paper in targets]
-    return requested_figures(
-        [*targets, *(name for one in papers for name in one.figures)]
-    )
+    return requested_figures(targets)
 
 
 wildcard_constraints:

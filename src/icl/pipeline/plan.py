@@ -262,9 +262,12 @@ class Plan(Config):
 
 
 def requested_figures(words: Iterable[str]) -> list[str]:
-    """Return the figures that a command line requests by name, alias or file."""
+    """Return the figures that a command line requests by name, alias, file or paper."""
     stems = [Path(word).stem.removesuffix(COMPARED) for word in words]
-    names = [ledger.aliases().get(stem, stem) for stem in stems]
+    papers = {paper.paper: [*paper.figures] for paper in ledger.papers()}
+    names = [
+        name for stem in stems for name in papers.get(stem, [ledger.aliases().get(stem, stem)])
+    ]
     return [name for name in dict.fromkeys(names) if name in registry.figures()]
 
 
