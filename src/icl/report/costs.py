@@ -40,9 +40,9 @@ def of_figure(plan: Plan, name: str) -> Costs:
     """
     folder = Path(plan.results)
     jobs = {}
-    for sweep in plan.sweeps(name):
-        weights = [*folder.glob(f"runs/{sweep}/*of*[0-9].safetensors")]
-        jobs[f"{TRAINING}{sweep}"] = f"train/{sweep}.*.tsv", weights
+    for key, sweep in plan.sweeps(name).items():
+        weights = [Path(plan.weights_file(key, shard)) for shard in plan.shard_names(sweep)]
+        jobs[f"{TRAINING}{key}"] = f"train/{key}.*.tsv", weights
     jobs["measure"] = f"measure/{name}.tsv", [Path(plan.table_file(name))]
     jobs["draw"] = f"draw/{name}.tsv", [Path(path) for path in plan.pictures(name)]
     jobs["judge"] = f"judge/{name}.tsv", [Path(plan.verdict_file(name))]
@@ -50,10 +50,11 @@ def of_figure(plan: Plan, name: str) -> Costs:
     for job, (pattern, files) in jobs.items():
         if measured := [benchmark(path) for path in sorted(folder.glob(f"benchmarks/{pattern}"))]:
             cpu = [cpu for cpu, _ in measured]
-            if job.startswith(TRAINING) and files:
-                cpu = [runs.read_arrays(path)[1]["cpu_seconds"] for path in files]
+            here = [path for path in files if path.is_file()]
+            if job.startswith(TRAINING) and here:
+                cpu = [runs.read_arrays(path)[1]["cpu_seconds"] for path in here]
             memory = max(memory for _, memory in measured)
-            disk = sum(path.stat().st_size for path in files if path.is_file()) / 1e6
+            disk = sum(path.stat().st_size for path in here) / 1e6
             found[job] = [round(number, 2) for number in (sum(cpu), memory, disk)]
     return found
 
