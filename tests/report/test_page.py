@@ -186,9 +186,12 @@ def test_changes_against_other_results_are_marked(figure9: results.Found, tmp_pa
 
 
 def record(
-    ends: tuple[float, float, float], outcome: str = "supported", observable: str = "a"
+    ends: tuple[float, float, float],
+    outcome: str = "supported",
+    observable: str = "a",
+    runs: int = 5,
 ) -> dict[str, Any]:
-    part = Part(Bound(observable=observable, at_least=0.0), *ends, 5, "supported")
+    part = Part(Bound(observable=observable, at_least=0.0), *ends, runs, "supported")
     return {"verdicts": [Verdict("X", "smoke", outcome, (part,)).plain()]}
 
 
@@ -211,6 +214,12 @@ NONE = (math.nan, math.nan, math.nan)
 def test_numbers_are_apart_when_their_intervals_are(ours: Any, theirs: Any, kind: str) -> None:
     (change,) = compare.changes({"f": record(ours)}, {"f": record(theirs)})
     assert change.kind == kind and change.is_news == (kind not in (compare.SAME, compare.WITHIN))
+
+
+def test_equal_numbers_of_other_runs_are_not_identical() -> None:
+    ours, theirs = ({"f": record((1.0, 1.0, 1.0), runs=runs)} for runs in (5, 20))
+    assert compare.agreement(list(compare.changes(ours, ours))).startswith("identical")
+    assert compare.agreement(list(compare.changes(ours, theirs))).startswith("not identical")
 
 
 def test_unmatched_bounds_and_changed_outcomes_are_news() -> None:
@@ -274,9 +283,18 @@ FRAGILE = sensitivity.is_fragile(ledger.claims("figure8")[0].id) == "yes"
 def test_a_statement_counts_once_with_its_worst_outcome_and_limits_are_counted() -> None:
     for outcomes in itertools.product(OUTCOMES, repeat=2):
         worst = min(outcomes, key=WORST_FIRST.index)
-        # A contradiction of claims that are fragile or reduced has a row of its own.
+        # A contradiction has a row of its own if all claims that give it are fragile or reduced.
         for reduced in ((), ("figure9",)):
-            row = APART if worst == "contradicted" and (reduced or FRAGILE) else worst
+            limited = [
+                name in reduced or sensitivity.is_fragile(ledger.claims(name)[0].id) == "yes"
+                for name in ("figure8", "figure9")
+            ]
+            against = [
+                limit
+                for limit, outcome in zip(limited, outcomes, strict=True)
+                if outcome == "contradicted"
+            ]
+            row = APART if against and all(against) else worst
             found = counted(outcomes, reduced=reduced)
             assert {one: found[one] for one in ROWS} == {one: int(one == row) for one in ROWS}
     both = ("supported", "supported")

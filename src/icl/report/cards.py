@@ -199,7 +199,10 @@ def tally(cards: Sequence[Card], reduced: Collection[str]) -> Tally:
     for (kind, _), tests in by_statement(cards).items():
         outcome = worst(tests)
         limits = qualities(tests, reduced)
-        if outcome == CONTRADICTED and {"reduced", "fragile"} & {*limits}:
+        against = [card for card in tests if card.outcome == CONTRADICTED]
+        if against and all(
+            {"reduced", "fragile"} & {*qualities([card], reduced)} for card in against
+        ):
             outcome = APART
         for name in (outcome, *(limits if outcome == SUPPORTED else ())):
             found[kind, name].append(tests)
