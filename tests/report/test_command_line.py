@@ -99,6 +99,11 @@ def test_the_commands_of_the_workflow(
     first = report.read_bytes()
     assert icl("report", *SMOKE, "--against=results")[0] == 0 and report.read_bytes() != first
     assert icl("report", *SMOKE, "--against=nowhere")[0] == FAILED
+    monkeypatch.setattr(gallery, "_is_in_history", lambda revision: False)
+    code, _, err = icl("gallery", *SMOKE, "figure9")
+    assert code == FAILED and "was not made from a revision in the history" in err
+    assert not Path("gallery").exists()
+    monkeypatch.setattr(gallery, "unclean", lambda lines: [])
     monkeypatch.setattr(gallery, "mixtures", lambda lines: ["figure9 (smoke): is mixed"])
     assert icl("gallery", *SMOKE, "figure9")[0] == FAILED and not Path("gallery").exists()
     monkeypatch.setattr(gallery, "mixtures", lambda lines: [])
@@ -124,6 +129,8 @@ def test_results_are_held_against_the_gallery(icl: Called, figure9: results.Foun
     assert "the same in every operation" in out
     out = icl("verdicts", *SMOKE, "figure9")[1]
     assert "in the gallery" not in out and "gallery   identical in every value: figure9\n" in out
+    assert gallery.held(PLAN, ["figure9"]) and not gallery.held(PLAN, ["figure8"])
+    assert not gallery.held(Plan("smoke", seeds=1), ["figure9"])
     (line,), (about,) = gallery.read(gallery.VERDICTS), gallery.read(gallery.FIGURES)
     first, *others = line["parts"]
     values = [first["values"][0] + 0.25, *first["values"][1:]]

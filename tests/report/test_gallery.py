@@ -1,6 +1,7 @@
 """The gallery's two files, their update from results, and what README and docs name."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from conftest import ROOT
 from icl import registry
 from icl.core import provenance, runs
 from icl.core.records import RecordError
-from icl.evidence import ledger
+from icl.evidence import freeze, ledger
 from icl.evidence.judging import NOT_TESTED, Verdict
 from icl.pipeline.config import FIRST_SEED
 from icl.pipeline.plan import Plan
@@ -55,6 +56,9 @@ def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(
     assert line == about | {"costs": line["costs"]}
     weights = [runs.read_arrays(Path(path))[1]["cpu_seconds"] for path in PLAN.run_files("figure9")]
     assert line["costs"]["training li_icl"][0] == pytest.approx(sum(weights), abs=0.01)
+    shard = Path(PLAN.run_files("figure9")[0])
+    shutil.copy(shard, shard.with_name("0of9.safetensors"))  # left by another number of shards
+    assert costs.of_figure(PLAN, "figure9")["training li_icl"] == line["costs"]["training li_icl"]
     assert line["costs"]["measure"][0] == 3.0
     entry = next(entry for entry in entries.from_gallery() if entry.name == "figure9")
     assert (entry.plan.scale, entry.cards[0].outcome, entry.pictures) == ("laptop", "supported", {})
@@ -68,7 +72,8 @@ def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(
 def test_the_committed_results_are_of_one_revision_and_one_machine() -> None:
     if not provenance.is_clone() or (ROOT / ".git/shallow").exists():
         pytest.skip("the commits are not at hand: an archive, or a shallow clone")
-    assert gallery.mixtures(gallery.read(ROOT / gallery.FIGURES)) == []
+    lines = gallery.read(ROOT / gallery.FIGURES)
+    assert gallery.unclean(lines) == gallery.mixtures(lines) == []
     judged = [line for line in LINES if line["scale"] != "smoke"]
     assert judged == LINES and all(line["date"] and line["parts"] for line in judged)
 
@@ -76,7 +81,6 @@ def test_the_committed_results_are_of_one_revision_and_one_machine() -> None:
 def test_a_mixture_of_revisions_versions_or_machines_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gallery, "_is_in_history", lambda revision: revision != "gone")
     about = {"revision": "a", "clean": True, "python": "3", "versions": {}, "arithmetic": {}}
     line = {"figure": "figure9", "scale": "laptop", "about": about}
     assert gallery.mixtures([line, line | {"scale": "paper"}]) == []
@@ -84,8 +88,13 @@ def test_a_mixture_of_revisions_versions_or_machines_is_named(
         other = line | {"figure": "figure8", "about": about | {key: value}}
         (found,) = gallery.mixtures([line, other])
         assert "figure9 (laptop), figure8 (laptop)" in found
+        monkeypatch.setattr(freeze, "frozen", lambda: {"A-P1b": {}})  # a claim on figure 9
+        assert gallery.mixtures([line, other]) == []
+        monkeypatch.undo()
+    monkeypatch.setattr(gallery, "_is_in_history", lambda revision: revision != "gone")
+    assert gallery.unclean([line]) == []
     for key, value in (("revision", "gone"), ("clean", False), ("clean", None)):
-        (found,) = gallery.mixtures([line | {"about": about | {key: value}}])
+        (found,) = gallery.unclean([line | {"about": about | {key: value}}])
         assert found.startswith("figure9 (laptop): was not made from a revision")
 
 
@@ -132,7 +141,8 @@ def test_a_second_sample_repeats_or_not(
     (laptop,) = [line for line in lines if line["scale"] == "laptop"]
     again = laptop | {"first_seed": 2000} | second
     rejudged = laptop | {"other_arithmetic": True, "outcome": "inconclusive"}
-    gallery.write(gallery.VERDICTS, [laptop | first, laptop, again, rejudged])
+    later = again | {"first_seed": 3000, "outcome": NOT_TESTED}
+    gallery.write(gallery.VERDICTS, [laptop | first, laptop, again, later, rejudged])
     (entry,) = entries.from_gallery()
     (card,) = [card for card in entry.cards if card.claim.id == claim]
     assert entry.plan.scale == first.get("scale", "laptop")

@@ -358,7 +358,9 @@ def compare(config: Config, figures: Named = None, against: str = "") -> None:
     plan = Plan.of(config)
     ours = _verified(plan, figures or plan.figures, complete=bool(figures or against)).records
     if against:
-        print(compare.summary(compare.changes(ours, results.of_folder(Path(against), plan.folder))))
+        theirs = results.of_folder(Path(against), plan.folder)
+        named = {name: one for name, one in theirs.items() if name in ours or not figures}
+        print(compare.summary(compare.changes(ours, named)))
     else:
         print(compare.beside(ours, gallery.held(plan, ours)))
 
@@ -421,8 +423,11 @@ def gallery(config: Config, figures: Named = None) -> None:
     if plan.changed:
         raise ConstantError("gallery: shows the default constants; leave constants out of --config")
     records = _verified(plan, figures or ()).records
-    if records and (mixed := gallery.mixtures(gallery.updated(plan, records)[1])):
-        raise Problem("\n".join(["gallery: shows results of one revision and one machine", *mixed]))
+    ours = [{"figure": one, "scale": plan.scale, **records[one]} for one in records]
+    others = gallery.updated(plan, records)[1] if records else []
+    if refused := [*gallery.unclean(ours), *gallery.mixtures(others)]:
+        what = "gallery: shows results of one clean revision and one machine"
+        raise Problem("\n".join([what, *refused]))
     gallery.update(plan, records)
     print("\n".join(f"wrote {path}" for path in page.write_gallery()))
 

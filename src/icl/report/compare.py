@@ -40,7 +40,7 @@ class Change(NamedTuple):
         (estimate, low, high), theirs = (
             (p.estimate, p.low, p.high) for p in (self.ours, self.theirs)
         )
-        if (estimate, low, high) == theirs:
+        if (estimate, low, high) == theirs and self.ours.runs == self.theirs.runs:
             return SAME
         if any(end != end for end in (estimate, low, high, *theirs)):
             return UNKNOWN

@@ -19,7 +19,7 @@ from PIL import Image
 
 from icl.core.config import SCALES, canonical
 from icl.core.files import read_text, write_text
-from icl.evidence import ledger
+from icl.evidence import freeze, ledger
 from icl.evidence.judging import Verdict
 from icl.evidence.ledger import Bound
 from icl.pipeline import kernels
@@ -98,9 +98,10 @@ def second_samples() -> Second:
     other scales repeat nothing.
     """
     random = {claim.id for claim in ledger.all_claims().values() if not claim.is_computed}
+    # Lines are sorted by seed, so of several samples the one of the smallest seeds is kept.
     return {
         (line["claim"], line["scale"]): Verdict.read(line)
-        for line in read(VERDICTS)
+        for line in reversed(read(VERDICTS))
         if line["first_seed"] != FIRST_SEED
         and line["claim"] in random
         and not is_of_other_arithmetic(line)
@@ -125,20 +126,30 @@ def nearest(found: Mapping[tuple[str, str], T], claim: str, scale: str) -> T | N
 
 
 def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:
-    """Return the gallery's verdicts on these figures at the plan's scale and first seed, and their
+    """Return the gallery's verdicts on these figures at the plan's scale and seeds, and their
     provenance.
+
+    Of a second sample the gallery records neither provenance nor the number of seeds.
     """
     if plan.changed:
         return {}
+    abouts: dict[str, Any] = {name: {} for name in names}
+    if plan.first_seed == FIRST_SEED:
+        lines = [line for line in read(FIGURES) if line["scale"] == plan.scale]
+        seeds = {line["figure"]: line.get("seeds") or 0 for line in lines}
+        same = {
+            name
+            for name in seeds.keys() & abouts
+            if plan.sweeps(name) == Plan(plan.scale, seeds=seeds[name]).sweeps(name)
+        }
+        abouts = {line["figure"]: line["about"] for line in lines if line["figure"] in same}
     found: dict[str, dict[str, Any]] = {}
     for line in read(VERDICTS):
+        name = line["figure"]
         is_same = (line["scale"], line["first_seed"]) == (plan.scale, plan.first_seed)
-        if is_same and line["parts"] and not is_of_other_arithmetic(line):
-            found.setdefault(line["figure"], {"verdicts": [], "about": {}})["verdicts"].append(line)
-    for line in read(FIGURES) if plan.first_seed == FIRST_SEED else ():
-        if line["scale"] == plan.scale and line["figure"] in found:
-            found[line["figure"]]["about"] = line["about"]
-    return {name: found[name] for name in names if name in found}
+        if is_same and name in abouts and line["parts"] and not is_of_other_arithmetic(line):
+            found.setdefault(name, {"verdicts": [], "about": abouts[name]})["verdicts"].append(line)
+    return found
 
 
 def shown_scale(lines: Iterable[Mapping[str, Any]]) -> str:
@@ -220,20 +231,31 @@ def _is_other_arithmetic() -> bool:
     return kernels.chosen() != kernels.ONE_ORDER
 
 
+def unclean(figures: Iterable[Line]) -> list[str]:
+    """Return which results are not of a clean revision in this repository's history."""
+    known = cache(_is_in_history)
+    return [
+        f"{line['figure']} ({line['scale']}): was not made from a revision in the history, "
+        "without changes"
+        for line in figures
+        if not line["about"].get("clean") or not known(line["about"]["revision"])
+    ]
+
+
 def mixtures(figures: Iterable[Line]) -> list[str]:
-    """Return why results are not all of a clean revision in this repository's history, in one
-    environment on one machine; nothing if they are.
+    """Return why results on frozen claims are not all of one revision, in one environment on one
+    machine; nothing if they are. A figure that is newer than the freeze may be of another one.
 
     figures : lines of figures.jsonl
     """
     found = []
     origins = dict[str, str]()
-    known = cache(_is_in_history)
+    frozen = {claim.figure for claim in ledger.all_claims().values() if claim.id in freeze.frozen()}
     for line in figures:
+        if line["figure"] not in frozen:
+            continue
         about = line["about"]
         name = f"{line['figure']} ({line['scale']})"
-        if not about.get("clean") or not known(about["revision"]):
-            found.append(f"{name}: was not made from a revision in the history, without changes")
         origin = {key: about.get(key) for key in ("revision", "python", "versions", "arithmetic")}
         origins.setdefault(canonical(origin), name)
     if len(origins) > 1:
