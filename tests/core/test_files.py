@@ -101,6 +101,16 @@ def until_power_cut(
     return call
 
 
+def noted(original: Callable[..., Any], name: str, order: list[str]) -> Callable[..., Any]:
+    """Return a call that appends its name to `order`."""
+
+    def call(*arguments: Any) -> Any:
+        order.append(name)
+        return original(*arguments)
+
+    return call
+
+
 def dead_process() -> int:
     process = subprocess.Popen(["true"])
     process.wait()
@@ -134,7 +144,11 @@ def test_a_writer_that_stops_between_any_two_calls_leaves_old_or_new(
             break
     assert outcomes == leftovers == {0, 1}
     assert count > 4
+    order: list[str] = []
+    for call in ("fsync", "replace"):
+        monkeypatch.setattr(files.os, call, noted(getattr(os, call), call, order))
     kinds[name].write(path, True)
+    assert order == ["fsync", "replace", "fsync"]
     assert os.listdir(tmp_path) == [name]
 
 

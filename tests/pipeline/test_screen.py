@@ -44,6 +44,8 @@ def test_what_is_shown(
     said(terminal, event="job_info", rule_name="figure9", output=[], wildcards={})
     said(terminal, event="progress", done=1, total=2)
     said(terminal, event="progress", done=2, total=2)
+    said(terminal, "Nothing to be done (all requested files are present and up to date).")
+    said(terminal, "Exiting because a job execution failed.", logging.ERROR)
     said(terminal, "RuleException:\nin x: returned non-zero exit status 137.", logging.ERROR)
     said(terminal, "", logging.ERROR, event="job_error", rule_name="train", log=[str(log)])
     said(terminal, "Restored a", logging.WARNING)
@@ -51,9 +53,11 @@ def test_what_is_shown(
     said(terminal, "WorkflowError", logging.ERROR)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].endswith(" train li_icl 0of1")
-    assert lines[1:3] == ["1 of 2 steps done", "a job failed with exit status 137"]
-    assert str(log) in lines[3]
-    assert lines[4:-2] == [f"  | line {number}" for number in range(28, 40)]
+    assert lines[1] == "1 of 2 steps done"
+    assert lines[2].startswith("AS IT IS Nothing to be done")
+    assert lines[3] == "a job failed with exit status 137"
+    assert str(log) in lines[4]
+    assert lines[5:-2] == [f"  | line {number}" for number in range(28, 40)]
     assert lines[-2:] == ["AS IT IS Restored a", "last"]
 
 

@@ -50,10 +50,12 @@ def problems() -> list[str]:
 
 def test_results_of_the_jobs_pass_and_have_their_provenance() -> None:
     assert problems() == []
-    about = table.read(TABLE)[1]
-    known = "python versions revision clean fingerprint inputs sweeps cpu_seconds"
-    assert set(known.split()) <= set(about)
-    assert {"torch", "numpy", "icl", "snakemake"} <= set(about["versions"])
+    known = "python versions revision clean fingerprint arithmetic cpu_seconds"
+    of_table = table.read(TABLE)[1]
+    assert {"inputs", "sweeps"} <= set(of_table)
+    for about in (of_table, runs.metadata(WEIGHTS)):
+        assert set(known.split()) <= set(about)
+        assert {"torch", "numpy", "icl", "snakemake"} <= set(about["versions"])
 
 
 def test_lost_and_damaged_files_are_named() -> None:
@@ -125,6 +127,7 @@ def rerecord(**changes: object) -> None:
         (lambda: rerecord(figure="figure8"), VERDICTS, "is of figure8, smoke, not of figure9"),
         (lambda: rerecord(folder="smoke@x"), VERDICTS, "is of figure9, smoke@x, not of figure9"),
         (lambda: rerecord(fingerprint="0"), VERDICTS, "was made by other code, bounds or"),
+        (lambda: reseal(RECORD, "drawing", fingerprint="0"), RECORD, "was made by other code"),
         (lambda: reseal(RECORD, "drawing", table="0"), RECORD, "was made from another table"),
         (rejudge, VERDICTS, "differs from what its table gives"),
         (lambda: shutil.copy(RECORD, VERDICTS), VERDICTS, "is no file of verdicts"),
