@@ -135,21 +135,25 @@ def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:
         return {}
     abouts: dict[str, Any] = {name: {} for name in names}
     if plan.first_seed == FIRST_SEED:
-        lines = [line for line in read(FIGURES) if line["scale"] == plan.scale]
-        seeds = {line["figure"]: line.get("seeds") or 0 for line in lines}
-        same = {
-            name
-            for name in seeds.keys() & abouts
-            if plan.sweeps(name) == Plan(plan.scale, seeds=seeds[name]).sweeps(name)
+        abouts = {
+            name: line["about"]
+            for line in read(FIGURES)
+            if line["scale"] == plan.scale
+            and (name := line["figure"]) in abouts
+            and plan.sweeps(name) == _plan_of(line).sweeps(name)
         }
-        abouts = {line["figure"]: line["about"] for line in lines if line["figure"] in same}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Any] = {}
     for line in read(VERDICTS):
         name = line["figure"]
         is_same = (line["scale"], line["first_seed"]) == (plan.scale, plan.first_seed)
         if is_same and name in abouts and line["parts"] and not is_of_other_arithmetic(line):
             found.setdefault(name, {"verdicts": [], "about": abouts[name]})["verdicts"].append(line)
     return found
+
+
+def _plan_of(line: Line) -> Plan:
+    """Return the plan of a line of figures.jsonl."""
+    return Plan(line["scale"], seeds=line.get("seeds") or 0)
 
 
 def shown_scale(lines: Iterable[Mapping[str, Any]]) -> str:
@@ -174,7 +178,7 @@ def expected_costs(plan: Plan, names: Iterable[str]) -> tuple[float, list[str]]:
             unknown.append(name)
             continue
         ours = plan.sweeps(name)
-        theirs = Plan(line["scale"], seeds=line.get("seeds") or 0).sweeps(name)
+        theirs = _plan_of(line).sweeps(name)
         more = {
             f"{costs.TRAINING}{key}": len(one.configs) / len(theirs[key].configs)
             for key, one in ours.items()
