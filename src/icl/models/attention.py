@@ -1,9 +1,10 @@
 """Attention layers over tokens that are the columns of Z, (..., D, n + 1): n examples and the query
 in the last column.
 
-A token stacks the input over the label, D = d + 1. The query's label is 0 at the start, and minus
-its value after the last layer is the prediction. Keys and values come from the examples only (mask
-M = diag(I_n, 0) of Ahn et al. 2023).
+A token stacks the input over the label, D = d + 1; the query's label is 0 at the start.
+`prediction` and `gram` follow Ahn et al. 2023: minus the query's label after the last layer is the
+prediction, and keys and values come from the examples only (mask M = diag(I_n, 0)). Zhang et al.
+2024 use `tokens` with a layer of their own.
 """
 
 from icl.core.lazy import Tensor, torch

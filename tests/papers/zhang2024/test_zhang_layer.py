@@ -65,7 +65,7 @@ SPECTRA = st.lists(st.floats(0.05, 4.0), min_size=1, max_size=4)
 
 
 @given(SPECTRA, st.integers(1, 1000), st.booleans(), st.integers(0, 2**32))
-def test_no_weights_have_a_lower_loss_than_equation_4_1(
+def test_no_u_and_c_have_a_lower_loss_than_equation_4_1(
     spectrum: list[float], length: int, exponential: bool, seed: int
 ) -> None:
     """For any covariance and length; there the velocity is 0, and rescaling one block against

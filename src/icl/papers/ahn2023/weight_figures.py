@@ -1,4 +1,4 @@
-"""Weights of deep linear attention over training: every layer learns the structure that theory
+"""Weights of deep linear attention over training, and their distance from the structure that theory
 predicts.
 
 ahn_structure trains with Sigma = I and, with P = 0, under a skewed covariance; ahn_rotation with P

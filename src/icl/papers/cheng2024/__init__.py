@@ -3,7 +3,8 @@ Learn Non-Linear Functions In Context. ICML 2024, PMLR 235, pages 8002-8037. arX
 
 A layer of kernel attention trained with full matrices becomes a functional gradient step, and many
 such steps in the kernel of the labels converge to the Bayes optimum. Which nonlinearity is best
-depends on the kernel of the labels. This holds for the scalar oracle, the best two scalars per
-layer. Our trained transformers never beat the Bayes optimum, but they show neither the published
-orders of the nonlinearities nor a loss that falls with every layer.
+depends on the kernel of the labels. The scalar oracle, the best two scalars per layer, gives the
+orders that we test. Trained transformers show theirs on exponential labels; on relu and linear
+labels it is undecided. With the matching nonlinearity their loss falls from one to three and to
+five layers.
 """

@@ -124,8 +124,8 @@ def anisotropy(matrix: np.ndarray) -> float:
 
 
 def nearest_step(weights: Params, config: Config) -> Params:
-    """Return the functional gradient step nearest to a layer: B'C = s I with s = tr(B'C) / d,
-    and the same r.
+    """Return the functional gradient step nearest to a layer: B'C = s I with the same r and s =
+    tr((U D)' B' C (U D)) / d, which is tr(B'C) / d for D = I, the only value in use.
     """
     identity = torch.eye(config.dimension, dtype=torch.float64)[None, None]
     scale = float(np.trace(metric(weights, config))) / config.dimension

@@ -2,7 +2,8 @@
 Study of Simple Function Classes. NeurIPS 35, 2022. arXiv 2208.01066.
 
 A GPT-2 trained from scratch on examples of linear functions predicts the label of the next input
-about as well as least squares. This remains true when queries are orthogonal to the examples or
-repeat one, when inputs lie in a subspace or in one orthant, and when labels are noisy, with a peak
-near k = d. Predictions get worse when inputs are scaled or have a skewed covariance.
+about as well as least squares. In the paper this remains true when queries are orthogonal to the
+examples or repeat one, when inputs lie in a subspace or in one orthant, and when labels are noisy,
+with a peak near k = d; predictions get worse when inputs are scaled or have a skewed covariance.
+Our smaller model passes the two shifts of the query and fails in a subspace and in one orthant.
 """

@@ -125,8 +125,9 @@ def in_the_limit(runs: Runs) -> dict[str, float]:
 def on_fresh_prompts(runs: Runs, run: int) -> np.ndarray:
     """At the first snapshot with L_k <= eps, on fresh prompts, for every eps: (eps, 5).
 
-    The values are E (1 - Attn_k)^2 over eps, the errors for Gaussian and for shifted tasks over
-    their values at L_k = eps, and the shares of prompts with (1 - Attn_k)^2 below 4 eps and 10 eps.
+    The values are E (1 - Attn_k)^2 over eps; the squared error for Gaussian tasks over 2 eps, which
+    is 1 at L_k = eps; that for shifted tasks over eps E w^2, which is 1.5 there, because the mean
+    of w cancels; and the shares of prompts with (1 - Attn_k)^2 below 4 eps and 10 eps.
     The query is v_2, which represents all v_k, k > 1.
     """
     path, count = evaluation.trajectory(runs, run), runs.sweep.test.prompts_test
