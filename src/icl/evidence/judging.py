@@ -69,8 +69,11 @@ class Part:
 
     @property
     def is_saturated(self) -> bool:
-        """Whether all runs have the same value, such as no error at all."""
-        return self.bound.statistic == "mean" and self.runs > 1 and self.low == self.high
+        """Whether all runs have the same value, such as no error at all; never of a share, which
+        counts runs.
+        """
+        is_share = self.bound.statistic == "share"
+        return not is_share and self.runs > 1 and self.low == self.high and len({*self.values}) == 1
 
     def plain(self) -> dict[str, Any]:
         """Return the part as plain data with its bound's ends; what is not finite becomes None."""
