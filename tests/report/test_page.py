@@ -315,7 +315,7 @@ def test_the_summary_of_repetition_names_what_changes_and_what_was_not_searched(
     moved = "another outcome: A-P1a (figure: supported, then inconclusive)."
     assert moved in summary("figure8", "inconclusive")
     assert not any("another outcome" in summary("figure8", second) for second in ("supported", ""))
-    varied = "fragile (flips for one plausible setting), of those that we varied"
+    varied = "fragile (flips for one plausible setting), of those with a decided search"
     for words, number in ((varied, f"{int(FRAGILE)} of 1"), (AGAIN, "1 of 1")):
         row = f"| of the supported: {words} | 0 of 0 | 0 of 0 | {number} | 0 of 0 | 0 of 0 |"
         assert row in summary("figure8", "supported")
