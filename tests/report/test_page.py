@@ -385,9 +385,11 @@ def test_the_page_says_what_a_number_of_runs_could_have_shown() -> None:
     def part(statistic: str, least: float, values: list[float]) -> Part:
         bound = Bound(observable="o", at_least=least, statistic=statistic)
         interval = INTERVALS[statistic](np.array(values))
-        return Part(bound, *interval, len(values), "supported")
+        return Part(bound, *interval, len(values), "supported", values=tuple(values))
 
-    assert formatting.power(part("mean", 0.0, [1.0] * 5)) == "; the same value in all runs"
+    for statistic in ("mean", "median"):
+        assert formatting.power(part(statistic, 0.0, [1.0] * 6)) == "; the same value in all runs"
+    assert not part("median", 0.0, [0.0, *[1.0] * 8, 2.0]).is_saturated
     half = part("mean", 0.0, [1.0, 2.0, 3.0, 2.0, 2.0])
     assert half.least_violation == pytest.approx(half.high - half.estimate)
     assert "so few runs cannot" in formatting.power(part("share", 0.5, [1.0] * 5))
