@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 
 from icl import registry
-from icl.core.runs import Runs, load_all
+from icl.core.runs import Runs, is_current, load_all
 from icl.core.sweep import Sweep
 from icl.evidence import distance, published_curves
 from icl.pipeline import figures
 from icl.pipeline.config import FIRST_SEED
+from icl.pipeline.plan import Plan
 from studies.search import trained
 from studies.space import spaces
 
@@ -35,10 +36,17 @@ def distances(names: Iterable[str], scale: str) -> pd.DataFrame:
 
 
 def _runs(sweep: Sweep, scale: str) -> Runs:
-    """Return the runs as `make` stored them for the sweep's figures, or new ones."""
-    # Files with more dots in their names are unfinished.
-    files = sorted(Path(f"results/{scale}/runs/{sweep.name}").glob("[!.]*.safetensors"))
-    return load_all({sweep.name: sweep}, files)[sweep.name] if files else trained(sweep)
+    """Return the runs as `make` stored them for the sweep's figures, or new ones if their code or
+    constants are not the current ones.
+    """
+    plan = Plan(scale)
+    shards = {
+        Path(plan.weights_file(sweep.name, shard)): plan.shard(sweep.name, shard)
+        for shard in plan.shard_names(sweep)
+    }
+    if all(is_current(path, plan.training_fingerprint(one)) for path, one in shards.items()):
+        return load_all({sweep.name: sweep}, [*shards])[sweep.name]
+    return trained(sweep)
 
 
 def report(model: str, scale: str) -> str:

@@ -1,6 +1,7 @@
 """Tables meet their contract: a file is complete, intact and ours, or it is refused by name."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from icl.core.table import (
     write,
     write_plain,
 )
+from icl.figure import Figure
+from icl.jobs.measure import measured
 
 ABOUT = {"fingerprint": "abc", "nested": {"x": [1, 2.5, None]}}
 Change = Callable[[pd.DataFrame], pd.DataFrame]
@@ -172,3 +175,20 @@ def test_a_selection_that_is_not_there_or_not_unique_is_refused(small_table: Tab
         twice.curve("main", "ours", "error")
     with pytest.raises(ValueError, match="'slope' has several values per run; a claim needs one"):
         twice.fact("slope")
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        ({"error": "mean"}, "'loss' is filled by measure, but claims.yaml does not declare it"),
+        ({"error": "mean", "loss": "exact", "rate": "mean"}, "'rate' is declared in claims.yaml"),
+        ({"error": "exact", "loss": "exact"}, "'error' is declared as exact, but measured over"),
+        ({"error": "mean", "loss": "mean"}, "'loss' is declared as mean, but computed"),
+        ({"error": "mean", "loss": "exact"}, ""),
+    ],
+)
+def test_a_figure_measures_what_the_ledger_declares(declared: dict[str, str], problem: str) -> None:
+    filled = join([rows("error", range(3), 0.5), rows("loss", None, 0.1)])
+    figure = Figure("figure0", sweeps=None, measure=lambda runs, scale: filled, draw=None)
+    with pytest.raises(TableError, match=problem) if problem else nullcontext():
+        measured(figure, {}, "laptop", "laptop", declared)
