@@ -39,8 +39,8 @@ def sweep(*configs: Config, steps: int, every: int = 1) -> Sweep:
 
 @pytest.mark.parametrize("law", LAWS[:2])
 def test_theorem_4_1(law: str) -> None:
-    """From every start, the blocks stay multiples of the identity and ab tends to k_1 / (k_2 +
-    k_3 S / (T - 2)).
+    """From every start, the blocks stay diagonal and ab tends to k_1 / (k_2 + k_3 S / (T -
+    2)).
     """
     configs = [config(law, start=start) for start in STARTS]
     trained = train(sweep(*configs, steps=1100, every=50))

@@ -320,15 +320,11 @@ def test_a_diverging_layer_leaves_the_median_at_every_mark() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("snapshot", "claim"), [(-1, "O4"), (planted.WAIT[0] + 2, "O3")])
-def test_without_any_plateau_nothing_is_decided(snapshot: int, claim: str) -> None:
-    """Seeds without a plateau are not judged on plateaus, and seeds that stay on one not on
-    their end.
-    """
+def test_without_any_plateau_nothing_is_decided() -> None:
     runs = planted.sound("oswald_one_step")
     sampled = runs["oswald_sampled_10"]
-    kept = {name: w[:, snapshot, None].expand_as(w) for name, w in sampled.weights.items()}
+    kept = {name: w[:, -1, None].expand_as(w) for name, w in sampled.weights.items()}
     never = {**runs, "oswald_sampled_10": planted.with_weights(sampled, **kept)}
     verdicts = figures.judge("oswald_one_step", figures.measure("oswald_one_step", never, "laptop"))
-    (outcome,) = (verdict.outcome for verdict in verdicts if verdict.claim == claim)
+    (outcome,) = (verdict.outcome for verdict in verdicts if verdict.claim == "O4")
     assert outcome in ("inconclusive", "not tested")
