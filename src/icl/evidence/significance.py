@@ -46,14 +46,11 @@ def median_interval(values: np.ndarray) -> Interval:
     """
     from scipy import stats
 
-    ordered = np.sort(values)
-    n = len(values)
-    k = int(stats.binom.ppf(SIGNIFICANT, n, 0.5))
     median = float(np.median(values))
-    # Sorting puts a NaN last, where the interval may not use it.
-    if k < 1 or np.isnan(median) or stats.binom.cdf(k - 1, n, 0.5) > SIGNIFICANT:
+    if np.isnan(median):
         return median, math.nan, math.nan
-    return median, float(ordered[k - 1]), float(ordered[n - k])
+    interval = stats.quantile_test(values, p=0.5).confidence_interval(LEVEL)
+    return median, float(interval.low), float(interval.high)
 
 
 def share_interval(values: np.ndarray) -> Interval:
