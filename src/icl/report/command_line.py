@@ -1,6 +1,6 @@
 """Shows papers, figures, claims and verdicts, and adds new ones.
 
-Exit codes: 0 done, 1 a result is missing or damaged, 2 no such name.
+Exit codes: 0 done, 1 a result is missing or damaged or a check fails, 2 no such name.
 """
 
 import json
