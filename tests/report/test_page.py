@@ -249,13 +249,13 @@ def judged(claim: Claim, outcome: str, second: str = "") -> Card:
         ([0.9, 1, 1.1, 1, 1.1], {"at_least": 0, "equals": 1.2, "at_most": 2}, "the named value"),
     ],
 )
-def test_a_card_says_why_nothing_is_decided(
+def test_the_page_says_why_nothing_is_decided(
     values: list[float], bound: dict[str, Any], reason: str
 ) -> None:
     table = summarise("figure9", "laptop", rows("y", range(len(values)), values))
     verdict = judge("A", [Bound(observable="y", **bound)], table)
     assert verdict.outcome == "inconclusive"
-    assert reason in Card(ledger.claims("figure9")[0], verdict).undecided
+    assert reason in formatting.undecided(verdict.parts[0])
 
 
 def counted(

@@ -176,10 +176,9 @@ def distances(table: Table, reference: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the distance of a table from the published numbers, one row per panel and unit.
 
     ``median`` and ``maximum`` are of |ours - published| in the unit (see `pairs`), None without a
-    matched point; ``matched`` counts the points, ``missing`` published points where we have none
-    or an infinite value,
-    ``extra`` our points that were not published, and ``floored`` our values below FLOOR. ``rank``
-    is Kendall's tau between the orders of the series, averaged over x.
+    matched point; ``matched`` counts the points, ``missing`` published points where we have none or
+    an infinite value, ``extra`` our points that were not published, and ``floored`` our values
+    below FLOOR. ``rank`` is Kendall's tau between the orders of the series, averaged over x.
     """
     found = []
     both = pairs(table, reference).replace([np.inf, -np.inf], np.nan)

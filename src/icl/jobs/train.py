@@ -34,7 +34,7 @@ def train(
     else:
         device = device or provenance.device()
         last = sweep.snapshots[-1]
-        # Before the training, because an edit or a commit during it is not what it computes.
+        # Before the training: it does not use what is edited or committed while it runs.
         about = provenance.about(fingerprint=fingerprint)
         start = state.load_state(saved, fingerprint) or training.start(sweep, device)
         print(f"{name}: from step {start.step} to {last}", flush=True)

@@ -7,6 +7,7 @@ torch.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from icl import registry
@@ -264,10 +265,9 @@ class Plan(Config):
 def requested_figures(words: Iterable[str]) -> list[str]:
     """Return the figures that a command line requests by name, alias, file or paper."""
     stems = [Path(word).stem.removesuffix(COMPARED) for word in words]
-    papers = {paper.paper: [*paper.figures] for paper in ledger.papers()}
-    names = [
-        name for stem in stems for name in papers.get(stem, [ledger.aliases().get(stem, stem)])
-    ]
+    known = {alias: [name] for alias, name in ledger.aliases().items()}
+    known |= {paper.paper: [*paper.figures] for paper in ledger.papers()}
+    names = chain.from_iterable(known.get(stem, [stem]) for stem in stems)
     return [name for name in dict.fromkeys(names) if name in registry.figures()]
 
 

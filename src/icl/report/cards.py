@@ -1,21 +1,12 @@
 """A claim with its verdict, as every page shows it, and counts of the statements tested."""
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from icl.evidence import ledger, sensitivity
-from icl.evidence.judging import (
-    CONTRADICTED,
-    INCONCLUSIVE,
-    LEAST_SEEDS,
-    NOT_TESTED,
-    SUPPORTED,
-    Part,
-    Verdict,
-)
+from icl.evidence.judging import CONTRADICTED, INCONCLUSIVE, NOT_TESTED, SUPPORTED, Part, Verdict
 from icl.evidence.ledger import Claim
 from icl.evidence.significance import EXACT
 from icl.report import history
@@ -117,23 +108,6 @@ class Card:
         return min(
             self.verdict.parts, key=lambda part: WORST_FIRST.index(part.outcome), default=None
         )
-
-    @property
-    def undecided(self) -> str:
-        """Why the first undecided bound is neither supported nor contradicted; "" without one."""
-        part = next((one for one in self.verdict.parts if one.outcome == INCONCLUSIVE), None)
-        if part is None:
-            return ""
-        if math.isnan(part.estimate):
-            return "a run has no value"
-        if part.runs < LEAST_SEEDS or math.isnan(part.low):
-            return "there are too few runs"
-        if part.low == part.high:
-            return "equal values decide nothing in so few runs"
-        equals = part.bound.equals
-        if equals is not None and not part.low <= equals <= part.high:
-            return "the interval excludes the named value"
-        return "the interval contains an end of the bound"
 
     def over(self, part: Part) -> str:
         """Return the runs behind an estimate: "20 trainings" or "computed"."""

@@ -14,7 +14,7 @@ from icl import registry
 from icl.core import folders
 from icl.core.files import read_text
 from icl.evidence import freeze, ledger, sensitivity
-from icl.evidence.judging import Part
+from icl.evidence.judging import LEAST_SEEDS, Part
 from icl.evidence.ledger import Claim
 from icl.evidence.published_curves import FLOOR
 from icl.pipeline import fingerprint
@@ -46,6 +46,20 @@ def power(part: Part) -> str:
     if math.isnan(least):
         return ""
     return f"; half of such samples would show a violation by {number(least)}"
+
+
+def undecided(part: Part) -> str:
+    """Return why an inconclusive bound is neither supported nor contradicted."""
+    if math.isnan(part.estimate):
+        return "a run has no value"
+    if part.runs < LEAST_SEEDS or math.isnan(part.low):
+        return "there are too few runs"
+    if part.low == part.high:
+        return "equal values decide nothing in so few runs"
+    equals = part.bound.equals
+    if equals is not None and not part.low <= equals <= part.high:
+        return "the interval excludes the named value"
+    return "the interval contains an end of the bound"
 
 
 def distance(row: Mapping[str, Any]) -> str:
@@ -113,7 +127,7 @@ def rendered(template: str, **values: Any) -> str:
         keep_trailing_newline=True,
         autoescape=lambda name: name is not None and ".html" in name,
     )
-    filters = number, interval, power, distance, paragraph, markdown
+    filters = number, interval, power, undecided, distance, paragraph, markdown
     environment.filters |= {function.__name__: function for function in filters}
     environment.globals |= {"registry": registry, "ledger": ledger, "sensitivity": sensitivity}
     environment.globals |= {"freeze": freeze, "since_freeze": since_freeze, "planted": planted}

@@ -136,11 +136,9 @@ def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:
     abouts: dict[str, Any] = {name: {} for name in names}
     if plan.first_seed == FIRST_SEED:
         abouts = {
-            name: line["about"]
+            line["figure"]: line["about"]
             for line in read(FIGURES)
-            if line["scale"] == plan.scale
-            and (name := line["figure"]) in abouts
-            and plan.sweeps(name) == _plan_of(line).sweeps(name)
+            if line["figure"] in names and _has_trainings_of(plan, line)
         }
     found: dict[str, Any] = {}
     for line in read(VERDICTS):
@@ -149,6 +147,12 @@ def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:
         if is_same and name in abouts and line["parts"] and not is_of_other_arithmetic(line):
             found.setdefault(name, {"verdicts": [], "about": abouts[name]})["verdicts"].append(line)
     return found
+
+
+def _has_trainings_of(plan: Plan, line: Line) -> bool:
+    """Return whether a line of figures.jsonl is of the plan's scale and seeds."""
+    name = line["figure"]
+    return line["scale"] == plan.scale and plan.sweeps(name) == _plan_of(line).sweeps(name)
 
 
 def _plan_of(line: Line) -> Plan:
@@ -255,9 +259,7 @@ def mixtures(figures: Iterable[Line]) -> list[str]:
     found = []
     origins = dict[str, str]()
     frozen = {claim.figure for claim in ledger.all_claims().values() if claim.id in freeze.frozen()}
-    for line in figures:
-        if line["figure"] not in frozen:
-            continue
+    for line in [line for line in figures if line["figure"] in frozen]:
         about = line["about"]
         name = f"{line['figure']} ({line['scale']})"
         origin = {key: about.get(key) for key in ("revision", "python", "versions", "arithmetic")}
