@@ -113,7 +113,9 @@ def trial(space: Space, scale: str, stage: str, axis: str, point: Point) -> Row:
 def measured(
     space: Space, scale: str, point: Point, names: list[str], seeds: range
 ) -> dict[str, Table]:
-    """Return the tables of these figures; empty if a training diverged.
+    """Return the tables of these figures; empty if something is fitted and a training diverged.
+
+    Without fitted figures diverged runs count in the verdicts as they do in the gallery's.
 
     Raises ConstantError for invalid constants.
     """
@@ -124,7 +126,8 @@ def measured(
             key: trained(figures.with_seeds(sweep, seeds)) for key, sweep in sweeps.items()
         }
     every = [one for of_figure in runs.values() for one in of_figure.values()]
-    if not all(bool(w.isfinite().all()) for one in every for w in one.weights.values()):
+    finite = all(bool(w.isfinite().all()) for one in every for w in one.weights.values())
+    if space.fitted and not finite:
         return {}
     return {name: figures.measure(name, of_figure, scale) for name, of_figure in runs.items()}
 
@@ -148,6 +151,6 @@ def trained(sweep: Sweep) -> Runs:
     return replace(_trained(replace(sweep, test=None)), sweep=sweep)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _trained(sweep: Sweep) -> Runs:
     return train(sweep)

@@ -1,5 +1,6 @@
 """What a search moves: the ranges in studies/spaces/<model>.yaml, and the constants in use."""
 
+import json
 import math
 from dataclasses import fields
 from functools import cache
@@ -13,11 +14,12 @@ from pydantic import BaseModel
 
 from icl import registry
 from icl.core import plain_yaml
+from icl.core.config import canonical
 from icl.core.files import read_text
 
 FOLDER = Path(__file__).with_name("spaces")
 Point = dict[str, Any]
-"""Constant -> value."""
+"""Constant -> value; a list of numbers is JSON, such as `[1.0,0.5]`."""
 
 
 class Axis(BaseModel, frozen=True, extra="forbid"):
@@ -99,15 +101,23 @@ class Space(BaseModel, frozen=True, extra="forbid"):
             for field in fields(part)
         }
         axes = {name: axis.figures for name, axis in self.axes.items() if name in known}
-        return {
+        values = {
             name: self._of_figures(name, figures) if figures else known[name]
             for name, figures in axes.items()
         }
+        return {
+            name: canonical(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
+        }
 
     def moved_in(self, figure: str, point: Point) -> Point:
-        """Return the constants of a point that vary in a figure."""
+        """Return the constants of a point that vary in a figure, with lists as values."""
         figures = {name: self.axes[name].figures for name in point}
-        return {name: point[name] for name in point if figure in (figures[name] or (figure,))}
+        return {
+            name: json.loads(value) if str(value).startswith("[") else value
+            for name, value in point.items()
+            if figure in (figures[name] or (figure,))
+        }
 
     def _of_figures(self, constant: str, figures: tuple[str, ...]) -> Any:
         """Return a constant's value in the figures' tests, and in trainings that do not vary or fix

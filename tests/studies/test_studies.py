@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from icl.core.config import canonical
 from icl.evidence import distance, published_curves
 from icl.evidence.sensitivity import FILE, Search, Searched
 from icl.pipeline import figures
@@ -68,6 +69,15 @@ def test_an_axis_of_some_figures_has_their_value_and_moves_in_them_only() -> Non
     assert space.moved_in("figure9", point) == {"attention_start": 0.2}
 
 
+def test_a_list_of_numbers_is_one_cell_of_a_record_and_a_list_in_a_training() -> None:
+    space = spaces()["cheng_functional"]
+    assert space.defaults()["deviations"] in space.axes["deviations"].choices
+    for text in space.axes["deviations"].choices:
+        sweeps = search.planned(space, "smoke", "cheng_heads", {"deviations": text})
+        configs = [config for sweep in sweeps.values() for config in sweep.configs]
+        assert {canonical(config.deviations) for config in configs} == {text}
+
+
 def test_a_fixed_training_keeps_its_constants_and_has_no_say_in_the_values_in_use() -> None:
     rate = Axis(reason="for a test", low=0.5, high=3.0, figures=("icl_theorems",))
     space = tiny(axes={"learning_rate": rate}, fixed=("li_icl",))
@@ -116,6 +126,15 @@ def test_invalid_constants_and_diverging_runs_are_far_away_and_do_not_stop(
     row = search.trial(space, "smoke", "slice", "", {"learning_rate": rate})
     assert (row["state"], row["figure9"]) == (state, distance.FAR)
     assert not any(name.startswith("claim") for name in row)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_diverging_runs_count_in_the_verdicts_where_nothing_is_fitted() -> None:
+    amounts = {"others": TINY | {"optimiser": "sgd"}}
+    space = tiny(axes={"learning_rate": RATE}, amounts=amounts, fitted=())
+    row = search.trial(space, "smoke", "slice", "", {"learning_rate": 1e100})
+    assert row["state"] == "complete"
+    assert "claim A-P1b" in row
 
 
 def test_an_interrupted_search_gives_the_same_rows(
