@@ -22,8 +22,9 @@ def words(variable: str) -> list[str]:
 
 def with_settings(given: list[str]) -> list[str]:
     """Return arguments of Snakemake with settings in the last --config, since it reads no other."""
-    parts = (re.sub(r"^(--config=|-C)(?=.)", "--config\n", word) for word in given)
-    given = [word for part in parts for word in part.split("\n", 1)]
+    joined = re.compile(r"(?:--config=|-C)(.+)", re.DOTALL)
+    parts = (["--config", m[1]] if (m := joined.fullmatch(word)) else [word] for word in given)
+    given = [word for part in parts for word in part]
     named = {
         "scale": "SCALE",
         "constants": "SET",
