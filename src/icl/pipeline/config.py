@@ -81,7 +81,7 @@ class Config:
                 raise ConstantError(f"config {key}: {value!r} is no text")
         constants = {
             model: {
-                name: number(_plain(value, f"config constants.{model}.{name}"))
+                name: _whole(number(_plain(value, f"config constants.{model}.{name}")))
                 for name, value in part.items()
             }
             for model, part in checked(config["constants"]).items()
@@ -137,6 +137,14 @@ def _plain(value: object, place: str) -> object:
         if not isinstance(one, bool | int | float | str):
             raise ConstantError(f"{place}: {one!r} is no number, text, true or false")
     return value
+
+
+def _whole(value: Any) -> Any:
+    """Return 1.0 as 1, also in a list, so that equal constants have one folder."""
+    if isinstance(value, tuple):
+        return tuple(map(_whole, value))
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return int(value) if is_whole else value
 
 
 def _check_names(model: str, values: Collection[str]) -> None:
