@@ -425,8 +425,10 @@ def gallery(config: Config, figures: Named = None) -> None:
     records = _verified(plan, figures or ()).records
     ours = [{"figure": one, "scale": plan.scale, **records[one]} for one in records]
     others = gallery.updated(plan, records)[1] if records else []
-    if refused := [*gallery.unclean(ours), *gallery.mixtures(others)]:
-        what = "gallery: shows results of one clean revision and one machine"
+    refused = [*gallery.unclean(ours), *gallery.mixtures(others)]
+    refused += gallery.larger_samples(plan, records)
+    if refused:
+        what = "gallery: shows results of one clean revision, one machine and all seeds"
         raise Problem("\n".join([what, *refused]))
     gallery.update(plan, records)
     print("\n".join(f"wrote {path}" for path in page.write_gallery()))

@@ -239,6 +239,21 @@ def _is_other_arithmetic() -> bool:
     return kernels.chosen() != kernels.ONE_ORDER
 
 
+def larger_samples(plan: Plan, names: Collection[str]) -> list[str]:
+    """Return which of these figures the gallery has at the plan's scale with more seeds."""
+    return [
+        f"{line['figure']} ({line['scale']}): the gallery has more seeds"
+        for line in read(FIGURES)
+        if line["figure"] in names
+        and line["scale"] == plan.scale
+        and _seeds(_plan_of(line), line["figure"]) > _seeds(plan, line["figure"])
+    ]
+
+
+def _seeds(plan: Plan, name: str) -> int:
+    return max((len(set(sweep.seeds)) for sweep in plan.sweeps(name).values()), default=0)
+
+
 def unclean(figures: Iterable[Line]) -> list[str]:
     """Return which results are not of a clean revision in this repository's history."""
     known = cache(_is_in_history)
