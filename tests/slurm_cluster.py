@@ -1,5 +1,4 @@
-"""A SLURM of one node on the loopback interface, for the tests: real daemons, no database, no
-authentication.
+"""A SLURM of one node on the loopback interface: real daemons, no database, no authentication.
 
 Needs slurmctld, slurmd and slurm-client as Debian packages them (munge is installed with them and
 need not run).
@@ -15,6 +14,9 @@ import subprocess
 import time
 from pathlib import Path
 
+import psutil
+
+PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel")
 
 # config_overrides allows the node more cores than the machine has, and a fake GPU. The job's memory
@@ -40,9 +42,6 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
 JobAcctGatherParams=OverMemoryKill
-AccountingStorageType=accounting_storage/none
-AccountingStoreFlags=job_comment
-MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
@@ -57,37 +56,37 @@ PartitionName=gpu Nodes={host} MaxTime=600 State=UP
 
 
 def missing() -> list[str]:
-    return [name for name in PROGRAMS if shutil.which(name, path=_path()) is None]
-
-
-def _path() -> str:
-    return f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    return [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
 
 
 class Cluster:
-    """A running cluster with all its files below `folder`; `environment` is for its users. Call
-    stop() at the end.
-    """
+    """A running cluster with its files below `folder`, and the `environment` of its users."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.daemons: list[subprocess.Popen[bytes]] = []
         for name in ("state", "spool", "bin"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        host, (port, next_port) = socket.gethostname().split(".")[0], _free_ports()
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 9 // 10 // 2**20
-        self.config = folder / "slurm.conf"
-        user = pwd.getpwuid(os.getuid()).pw_name
-        about = {"host": host, "user": user, "port": port, "next_port": next_port}
-        self.config.write_text(CONFIG.format(folder=folder, memory=memory, **about))
+            (folder / name).mkdir()
+        host = socket.gethostname().split(".")[0]
+        port, next_port = _free_ports()
+        text = CONFIG.format(
+            folder=folder,
+            host=host,
+            port=port,
+            next_port=next_port,
+            user=pwd.getpwuid(os.getuid()).pw_name,
+            memory=psutil.virtual_memory().total * 9 // 10 // 2**20,
+        )
+        config = folder / "slurm.conf"
+        config.write_text(text)
         (folder / "gres.conf").write_text("Name=gpu File=/dev/null\n")
         # The plugin's job step drops every variable SLURM_*, and srun would look for the system's
         # configuration.
-        srun = shutil.which("srun", path=_path())
+        srun = shutil.which("srun", path=PATH)
         wrapper = folder / "bin" / "srun"
-        wrapper.write_text(f'#!/bin/sh\nSLURM_CONF={self.config} exec {srun} "$@"\n')
+        wrapper.write_text(f'#!/bin/sh\nSLURM_CONF={config} exec {srun} "$@"\n')
         wrapper.chmod(0o755)
-        self.environment = {"SLURM_CONF": str(self.config), "PATH": f"{folder}/bin:{_path()}"}
+        self.environment = {"SLURM_CONF": str(config), "PATH": f"{folder}/bin:{PATH}"}
         try:
             self._start("slurmctld", "-D")
             self._start("slurmd", "-D", "-N", host)
@@ -99,17 +98,10 @@ class Cluster:
     def stop(self) -> None:
         if queued := self.queued():
             self.ask("scancel", "--full", *queued)
-        for _ in range(40):
-            if not self.queued():
-                break
-            time.sleep(0.25)
+            time.sleep(5)
         for daemon in reversed(self.daemons):
             daemon.terminate()
-            try:
-                daemon.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
+            daemon.wait(timeout=30)
 
     def queued(self) -> list[str]:
         """Return the ids of waiting and running jobs; also empty without a queue."""
@@ -118,23 +110,19 @@ class Cluster:
     def jobs(self) -> list[dict[str, str]]:
         """SLURM's records of all jobs of the last hour, from `scontrol show job`."""
         lines = self.ask("scontrol", "show", "job", "--oneliner").splitlines()
-        parts = [[part.partition("=")[::2] for part in line.split()] for line in lines]
-        return [dict(pairs) for pairs in parts]
+        return [dict(part.partition("=")[::2] for part in line.split()) for line in lines]
 
     def ask(self, *command: str) -> str:
         """Return the stdout of a SLURM command; empty if it fails."""
-        environment = self._environment()
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        own = os.environ | self.environment
+        done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=60)
         return done.stdout if done.returncode == 0 else ""
 
-    def _environment(self) -> dict[str, str]:
-        return os.environ | self.environment
-
     def _start(self, *command: str) -> None:
-        with open(self.folder / f"{command[0]}.log", "ab") as log:
+        with open(self.folder / f"{command[0]}.log", "wb") as log:
             started = subprocess.Popen(
-                command, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True, preexec_fn=_end_with_parent,
+                command, env=os.environ | self.environment, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, start_new_session=True, preexec_fn=_end_with_parent,
             )  # fmt: skip
         self.daemons.append(started)
 

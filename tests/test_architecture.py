@@ -1,6 +1,4 @@
-"""Rules that import-linter cannot check: no code changes a library's global state, and planning
-loads no torch.
-"""
+"""No code changes a library's global state, and planning loads no torch."""
 
 import ast
 import json

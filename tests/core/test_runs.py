@@ -15,25 +15,21 @@ from safetensors.torch import save_file
 
 from icl.core import runs
 from icl.core.runs import Runs, RunsError
-from icl.core.state import State, load_state, save_state
+from icl.core.state import load_state, save_state
 from icl.core.sweep import Sweep
-from icl.core.training import train
+from icl.core.training import start, train
 from tests.stopped import same
 
 Maker = Callable[..., Sweep]
 
 
 def artificial(sweep: Sweep) -> Runs:
-    """Return runs whose weights identify run and snapshot."""
-    shape = (len(sweep.configs), len(sweep.snapshots))
-    weights = torch.arange(shape[0] * shape[1] * 6, dtype=torch.float64).reshape(*shape, 2, 3)
-    losses = np.arange(float(shape[0] * sweep.snapshots[-1])).reshape(shape[0], -1)
+    """Return runs whose numbers identify the seed, and their weights also the snapshot."""
+    first = 100.0 * np.array(sweep.seeds)[:, None]
+    steps = len(sweep.snapshots)
+    weights = torch.from_numpy(first + np.arange(steps * 6)).reshape(-1, steps, 2, 3)
+    losses = first + np.arange(sweep.snapshots[-1])
     return Runs(sweep, {"W": weights, "a": weights[..., 0].float()}, losses)
-
-
-def part(whole: Runs, index: int, count: int) -> Runs:
-    weights = {name: w[index::count] for name, w in whole.weights.items()}
-    return Runs(whole.sweep.shard(index, count), weights, whole.losses[index::count])
 
 
 def test_what_is_written_is_read(tmp_path: Path, small_sweep: Maker) -> None:
@@ -54,47 +50,46 @@ def test_what_is_written_is_read(tmp_path: Path, small_sweep: Maker) -> None:
 
 WIDE = {"W": torch.zeros(2, 3, 2, 3)}
 SHAPES = "does not hold the 3 runs x 3 snapshots of its own sweep"
-UNREADABLE = "cannot be read as weights"
-DAMAGED = "is damaged"
 OTHER_RUNS = "holds runs with other constants or another shard, not those of small"
-# What is written in place of the right runs.
-STORED: dict[str, tuple[Callable[[Runs], Runs], str]] = {
-    "constants": (lambda made: replace(made, sweep=made.sweep.override({"batch": 5})), OTHER_RUNS),
-    "a shard": (lambda made: part(made, 0, 2), OTHER_RUNS),
-    "a sweep": (
-        lambda made: replace(made, sweep=replace(made.sweep, name="x")),
-        "holds runs of the sweep x, not those of small",
-    ),
-    "few runs": (lambda made: replace(made, weights=made.weights | WIDE), SHAPES),
-    "no weights": (lambda made: replace(made, weights={}), SHAPES),
-    "few losses": (lambda made: replace(made, losses=made.losses[:, 1:]), SHAPES),
-    "integers": (
-        lambda made: replace(made, weights={"W": made.weights["W"].int()}),
-        "its weights or losses are of another type",
-    ),
-}
-# What happens to the file.
-SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no file": (Path.unlink, UNREADABLE),
-    "foreign": (lambda path: save_file(WIDE, path), "was not written by this package"),
-    "no seal": (lambda path: save_file(WIDE, path, {"icl": '{"format": "icl-runs"}'}), DAMAGED),
-    "a state": (lambda path: save_state(path, standing(), "abc"), "holds runs of the sweep None"),
-}
+Write = Callable[[Path, Runs], object]
 
 
-@pytest.mark.parametrize("case", [*STORED, *SPOILT])
-def test_other_files_are_refused_by_name(case: str, tmp_path: Path, small_sweep: Maker) -> None:
+def stored(change: Callable[[Runs], Runs]) -> Write:
+    return lambda path, made: runs.save(path, change(made), {})
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (stored(lambda made: replace(made, sweep=made.sweep.override({"batch": 5}))), OTHER_RUNS),
+        (stored(lambda made: artificial(made.sweep.shard(0, 2))), OTHER_RUNS),
+        (
+            stored(lambda made: replace(made, sweep=replace(made.sweep, name="x"))),
+            "holds runs of the sweep x, not those of small",
+        ),
+        (stored(lambda made: replace(made, weights=made.weights | WIDE)), SHAPES),
+        (stored(lambda made: replace(made, weights={})), SHAPES),
+        (stored(lambda made: replace(made, losses=made.losses[:, 1:])), SHAPES),
+        (
+            stored(lambda made: replace(made, weights={"W": made.weights["W"].int()})),
+            "its weights or losses are of another type",
+        ),
+        (lambda path, made: None, "cannot be read as weights"),
+        (lambda path, made: save_file(WIDE, path), "was not written by this package"),
+        (lambda path, made: save_file(WIDE, path, {"icl": '{"format": "icl-runs"}'}), "is damaged"),
+        (
+            lambda path, made: save_state(path, start(made.sweep), "abc"),
+            "holds runs of the sweep None",
+        ),
+    ],
+)
+def test_other_files_are_refused_by_name(
+    write: Write, words: str, tmp_path: Path, small_sweep: Maker
+) -> None:
     path = tmp_path / "0of1.safetensors"
-    change, words = STORED.get(case, (lambda made: made, ""))
-    runs.save(path, change(artificial(small_sweep())), {})
-    if case in SPOILT:
-        spoil, words = SPOILT[case]
-        spoil(path)
+    write(path, artificial(small_sweep()))
     with refused(path, words, RunsError):
         runs.load(path, small_sweep())
-
-
-# Shards
 
 
 @given(count=st.integers(1, 13), data=st.data())
@@ -103,13 +98,13 @@ def test_merged_shards_are_in_the_original_order(
 ) -> None:
     whole = artificial(small_sweep(seeds=count))
     shards = data.draw(st.integers(1, count))
-    parts = [part(whole, index, shards) for index in range(shards)]
+    parts = [artificial(whole.sweep.shard(index, shards)) for index in range(shards)]
     assert same(runs.merge(whole.sweep, parts), whole)
     # Training does not depend on the test; the merged runs have the requested one.
     asked = whole.sweep.override({"prompts": 5})
     assert runs.merge(asked, parts).sweep == asked
-    others = artificial(whole.sweep.override({"batch": 5}))
-    replaced = [*parts[:-1], part(others, shards - 1, shards)]
+    others = whole.sweep.override({"batch": 5})
+    replaced = [*parts[:-1], artificial(others.shard(shards - 1, shards))]
     refusal = r"small, shard \d+ of \d+: trained with other constants; run again"
     for wrong in (replaced, *([parts[::-1], parts[1:]] if shards > 1 else [])):
         with pytest.raises(RunsError, match=refusal):
@@ -122,41 +117,22 @@ def test_files_are_sorted_into_sweeps_by_their_folder(tmp_path: Path, small_swee
     sweeps = {name: small_sweep(seeds=4, name=name) for name in ("one", "two")}
     paths = [tmp_path / name / f"{index}of2.safetensors" for name in sweeps for index in range(2)]
     for path in paths:
-        whole = artificial(sweeps[path.parent.name])
-        runs.save(path, part(whole, int(path.name[0]), 2), {})
+        sweep = sweeps[path.parent.name]
+        runs.save(path, artificial(sweep.shard(int(path.name[0]), 2)), {})
     loaded = runs.load_all(sweeps, paths)
     assert all(same(loaded[name], artificial(sweep)) for name, sweep in sweeps.items())
 
 
-# States
-
-
-def standing() -> State:
-    tensor = torch.arange(6.0, dtype=torch.float64).reshape(2, 3)
-    moments = {"first/W": tensor + 1, "second/W": tensor + 2}
-    snapshots = {"W": tensor[:, None] + 3}
-    return State(4, {"W": tensor}, moments, snapshots, np.array([[0.1, np.nan]]))
-
-
-def test_states_are_restored_unless_they_are_of_other_constants_or_code(tmp_path: Path) -> None:
+def test_states_of_other_constants_or_code_are_not_restored(
+    tmp_path: Path, small_sweep: Maker
+) -> None:
     path = tmp_path / "0of1.state.safetensors"
-    expected = standing()
     assert load_state(path, "abc") is None
-    save_state(path, expected, "abc")
-    found = load_state(path, "abc")
-    assert found is not None
-    assert found.step == 4
-    assert found.cpu_before > 0
-    for group in ("params", "optimiser", "snapshots"):
-        torch.testing.assert_close(getattr(found, group), getattr(expected, group), rtol=0, atol=0)
-    assert np.array_equal(found.losses, expected.losses, equal_nan=True)
-    assert found.losses.flags.writeable  # training continues to write there
+    save_state(path, start(small_sweep()), "abc")
+    assert load_state(path, "abc") is not None
     assert load_state(path, "other") is None
     runs.write_tensors(path, WIDE, {"format": runs.FORMAT, "fingerprint": "abc"})
     assert load_state(path, "abc") is None
-
-
-# Diverged runs
 
 
 def test_diverged_runs_are_named_and_change_no_other(small_sweep: Maker) -> None:

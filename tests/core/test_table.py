@@ -73,36 +73,31 @@ def stored(tmp_path: Path, small_table: Table) -> Path:
     return path
 
 
-def other_digit(path: Path) -> None:
-    table = pq.read_table(path)
-    about = {key: text.replace(b"2.5", b"2.6") for key, text in table.schema.metadata.items()}
-    pq.write_table(table.replace_schema_metadata(about), path)
+def rewritten(change: Change, number: bytes = b"2.5") -> Callable[[Path], None]:
+    """Change a file's cells, or the number 2.5 in its metadata, but not its checksum."""
 
-
-def with_column(name: str, change: Callable[[pd.Series], object]) -> Callable[[Path], None]:
     def spoil(path: Path) -> None:
         table = pq.read_table(path)
-        frame = table.to_pandas()
-        frame[name] = change(frame[name])
-        made = pa.Table.from_pandas(frame, preserve_index=False)
-        pq.write_table(made.replace_schema_metadata(table.schema.metadata), path)
+        made = pa.Table.from_pandas(change(table.to_pandas()), preserve_index=False)
+        about = {key: text.replace(b"2.5", number) for key, text in table.schema.metadata.items()}
+        pq.write_table(made.replace_schema_metadata(about), path)
 
     return spoil
 
 
-FOREIGN, UNREADABLE = "was not written by this package", "cannot be read as parquet"
+FOREIGN = "was not written by this package"
 DAMAGED = "is damaged: its content differs from its own checksum"
 
 
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (Path.unlink, UNREADABLE),
+        (Path.unlink, "cannot be read as parquet"),
         (lambda path: rows("a", 0, 1.0).to_parquet(path), FOREIGN),
         (lambda path: write_plain(path, rows("a", 0, 1.0), ABOUT), FOREIGN),
-        (other_digit, DAMAGED),
-        (with_column("value", lambda cells: np.nextafter(cells, 9)), DAMAGED),
-        (with_column("series", lambda cells: cells.str.upper()), DAMAGED),
+        (rewritten(lambda f: f, number=b"2.6"), DAMAGED),
+        (rewritten(lambda f: f.assign(value=np.nextafter(f["value"], 9))), DAMAGED),
+        (rewritten(lambda f: f.assign(series=f["series"].str.upper())), DAMAGED),
     ],
 )
 def test_foreign_and_changed_files_are_named(

@@ -1,6 +1,4 @@
-"""A claim that changes after the freeze is marked, with its reason; and how fragile a verdict
-is.
-"""
+"""A claim that changes after the freeze is marked, with its reason; fragile verdicts are named."""
 
 import subprocess
 from collections.abc import Iterator
@@ -19,9 +17,7 @@ CODES = dict.fromkeys(registry.figures(), "code")
 OTHER = Bound(observable="other", at_least=1.0)
 DECIDE = {"bounds": "bounds", "conditions": "bounds"}
 DECIDE |= dict.fromkeys(("kind", "tested", "premise"), "texts")
-"""Field of a claim -> the part of the freeze that it belongs to; all other fields may be
-reworded.
-"""
+"""Field of a claim -> its part of the freeze; all other fields may be reworded."""
 CHANGES: dict[str, Any] = dict.fromkeys(Claim.model_fields, "other") | {
     "bounds": (OTHER,),
     "conditions": (OTHER,),
@@ -30,13 +26,8 @@ CHANGES: dict[str, Any] = dict.fromkeys(Claim.model_fields, "other") | {
     "amended": (),
     "id": None,
 }
-ENDS: dict[str, Any] = {
-    "observable": "other",
-    "at_least": -7.0,
-    "at_most": 1e6,
-    "statistic": "median",
-    "equals": 0.5,
-}
+ENDS: dict[str, Any] = {"observable": "other", "at_least": -7.0, "at_most": 1e6}
+ENDS |= {"statistic": "median", "equals": 0.5}
 
 
 def changed(part: Any, **values: Any) -> Any:
@@ -55,20 +46,20 @@ def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Claim]:
 def test_whatever_decides_a_row_is_frozen_and_nothing_else(claim: Claim) -> None:
     for field, value in CHANGES.items():
         other = claim if field == "id" else changed(claim, **{field: value})
-        parts = [DECIDE[field]] if field in DECIDE else []
-        assert freeze.changed(other) == parts, field
-        words = {"bounds": "bounds, conditions", "texts": "kind, tested, premise"}
-        expected = [f"since the freeze of 2026-01-02: other {words[part]}" for part in parts]
-        assert freeze.differences(other, "code") == ({"amended": expected} if parts else {})
+        part = DECIDE.get(field)
+        assert freeze.changed(other) == ([part] if part else []), field
+        words = ", ".join(name for name in DECIDE if DECIDE[name] == part)
+        expected = {"amended": [f"since the freeze of 2026-01-02: other {words}"]}
+        assert freeze.differences(other, "code") == (expected if part else {})
     first, *others = claim.bounds
     for field, value in ENDS.items():
-        moved = changed(claim, bounds=(changed(first, **{field: value}),))
-        assert freeze.changed(moved) == ["bounds"]
+        moved = changed(claim, bounds=(changed(first, **{field: value}), *others))
+        assert freeze.changed(moved) == ["bounds"], field
     ranged = changed(first, range=(-1e9, 1e9))
     wrapped = claim.tested.replace(" ", "\n")
     assert not freeze.changed(changed(claim, bounds=(ranged, *others), tested=wrapped))
-    code = ["other than at the freeze of 2026-01-02"]
-    assert freeze.differences(claim, "other") == {"code": code}
+    found = freeze.differences(claim, "other")
+    assert found == {"code": ["other than at the freeze of 2026-01-02"]}
 
 
 def test_amendments_carry_their_reasons_whatever_their_date(claim: Claim) -> None:
@@ -130,14 +121,14 @@ def test_a_verdict_is_fragile_if_one_plausible_constant_turns_it(
 ) -> None:
     outcomes = [(1, "supported"), (2, "inconclusive"), (3, "contradicted")]
 
-    def search(upto: int, ruled_out: list[int]) -> Search:
-        return Search("model", "constant", outcomes[:upto], 1, ruled_out)
+    def search(upto: int, *ruled_out: int) -> Search:
+        return Search("model", "constant", outcomes[:upto], 1, list(ruled_out))
 
     found = {
-        "A": Searched("supported", 10, [search(3, [3]), search(3, [2])]),
-        "B": Searched("supported", 10, [search(2, []), search(3, [3]), search(3, [1])]),
+        "A": Searched("supported", 10, [search(3, 3), search(3, 2)]),
+        "B": Searched("supported", 10, [search(2), search(3, 3), search(3, 1)]),
         "C": Searched("contradicted", 10, []),
-        "D": Searched("inconclusive", 10, [search(2, [])]),
+        "D": Searched("inconclusive", 10, [search(2)]),
     }
     monkeypatch.setattr(sensitivity, "searches", lambda: found)
     told = [sensitivity.is_fragile(claim) for claim in "ABCDE"]

@@ -28,24 +28,26 @@ def curve(*parts: pd.DataFrame, medians: tuple[str, ...] = ()) -> Any:
     return row
 
 
-def measured(values: Any, observable: str = "loss", **labels: Any) -> pd.DataFrame:
-    labels = {"panel": "main", "series": "ours", "x": 1.0} | labels
-    return rows(observable, range(len(values)), values, **labels)
+def measured(values: Any, **labels: Any) -> pd.DataFrame:
+    place: dict[str, Any] = {"observable": "loss", "panel": "main", "series": "ours", "x": 1.0}
+    return rows(seed=range(len(values)), value=values, **place | labels)
+
+
+def band(middle: Any, values: Any) -> list[float]:
+    """Return the ends of a band of two population standard deviations."""
+    return [middle - 2 * np.std(values), middle + 2 * np.std(values)]
 
 
 @settings(max_examples=40)
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=12), st.booleans())
 def test_a_curve_summarises_its_runs(values: list[float], median: bool) -> None:
-    """The interval is over runs; the band is two population standard deviations wide, or between
-    the quartiles.
-    """
+    """The interval is over runs; the band of a median is between the quartiles."""
     made = curve(measured(values), medians=("loss",) if median else ())
     assert (made.statistic, made.count) == ("median" if median else "mean", len(values))
     expected = INTERVALS[made.statistic](np.array(values))
     assert_array_equal([made.value, made.low, made.high], expected)
-    width = 2 * np.std(values)
-    band = np.quantile(values, [0.25, 0.75]) if median else [made.value - width, made.value + width]
-    assert_array_equal([made.band_low, made.band_high], band)
+    ends = np.quantile(values, [0.25, 0.75]) if median else band(made.value, values)
+    assert_array_equal([made.band_low, made.band_high], ends)
 
 
 def test_coordinates_are_not_mixed_and_runs_without_x_are_one() -> None:
@@ -96,12 +98,10 @@ def test_a_mean_error_has_a_band_over_groups_of_prompts_and_an_interval_over_run
     assert_array_equal(made.points("main", "s", ERROR)["value"], wrong.mean(axis=-1).reshape(-1))
     for row, of_x in zip(made.curve("main", "s", ERROR).itertuples(), wrong, strict=True):
         groups = [of_x[:, start : start + 2].mean() for start in range(0, 8, 2)]
-        width = 2 * np.std(groups)
         assert (row.statistic, row.count) == ("mean", 3)
         expected = INTERVALS["mean"](of_x.mean(axis=-1))
         assert (row.value, row.low, row.high) == pytest.approx(expected)
-        band = (row.value - width, row.value + width)
-        assert (row.band_low, row.band_high) == pytest.approx(band)
+        assert [row.band_low, row.band_high] == pytest.approx(band(row.value, groups))
 
 
 def test_a_drawn_error_is_that_of_one_run_on_more_prompts_with_a_band_of_evaluations() -> None:
@@ -119,18 +119,16 @@ def test_a_drawn_error_is_that_of_one_run_on_more_prompts_with_a_band_of_evaluat
     assert runs["count"].tolist() == [4, 8, 4] * 2
     curve = made.curve("main", "s", ERROR).itertuples()
     for row, of_x, evaluations in zip(curve, drawn[:, 0], late, strict=True):
-        width = 2 * np.std(evaluations)
         assert (row.statistic, row.seed, row.count, row.value) == ("single", 6, 8, of_x.mean())
-        band = (row.value - width, row.value + width)
-        assert (row.band_low, row.band_high) == pytest.approx(band)
+        assert [row.band_low, row.band_high] == pytest.approx(band(row.value, evaluations))
 
 
 def test_a_drawn_curve_is_one_of_the_runs() -> None:
     values = np.arange(6.0).reshape(2, 3)
     place = {"panel": "main", "series": "s", "x": [1, 2]}
     made = table(*errors.drawn_curve([5, 6, 7], 2, "loss", values, **place))
-    drawn = made.curve("main", "s", "loss")[["seed", "value"]]
-    assert drawn.to_numpy().tolist() == [[7, 2], [7, 5]]
+    drawn = made.curve("main", "s", "loss")
+    assert drawn[["seed", "value"]].to_numpy().tolist() == [[7, 2], [7, 5]]
     assert len(made.runs) == 6
 
 
@@ -169,11 +167,11 @@ def weights(seed: int, runs: int, prompts: int) -> np.ndarray:
 def test_with_one_run_the_band_is_the_ordinary_bootstrap_over_prompts() -> None:
     values = np.random.default_rng(0).exponential(size=(1, 800, 3))
     drawn = weights(1, 1, 800)
-    ones = np.ones(intervals.RESAMPLES)
-    assert_allclose(drawn.sum(axis=(0, 2)), ones, rtol=rounding(torch.float32, 800))
+    assert len(drawn[0]) == intervals.RESAMPLES
+    assert_allclose(drawn.sum(axis=(0, 2)), 1, rtol=rounding(torch.float32, 800))
     low, high = intervals.percentiles(values, drawn)
     error = values[0].std(axis=0) / np.sqrt(800)
-    # 5 % and 95 % of a normal law; with 1000 resamples the ends are known to 4 % of the width.
+    # 5 % and 95 % of a normal law: 1000 resamples give the ends to 4 % of the width.
     assert_allclose((high - low) / (2 * 1.645 * error), 1, atol=0.12)
     assert np.all((low < values.mean(axis=(0, 1))) & (values.mean(axis=(0, 1)) < high))
 

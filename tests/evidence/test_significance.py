@@ -27,9 +27,7 @@ def normal(runs: int) -> np.ndarray:
 
 
 def error(share: float) -> float:
-    """Four binomial standard errors of the draws: one false alarm in 16,000, and the seed is
-    fixed.
-    """
+    """Four binomial standard errors: one false alarm in 16,000, and the seed is fixed."""
     return 4 * float(np.sqrt(share * (1 - share) / DRAWS))
 
 

@@ -39,9 +39,7 @@ def sweep(*configs: Config, steps: int, every: int = 1) -> Sweep:
 
 @pytest.mark.parametrize("law", LAWS[:2])
 def test_theorem_4_1(law: str) -> None:
-    """From every start, the blocks stay diagonal and ab tends to k_1 / (k_2 + k_3 S / (T -
-    2)).
-    """
+    """The blocks stay diagonal, and ab tends to k_1 / (k_2 + k_3 S / (T - 2))."""
     configs = [config(law, start=start) for start in STARTS]
     trained = train(sweep(*configs, steps=1100, every=50))
     for w in trained.weights.values():
@@ -51,19 +49,17 @@ def test_theorem_4_1(law: str) -> None:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_the_recursion_of_a_and_b_is_the_population_gradient(law: str) -> None:
-    """Of full blocks under Assumption 4.1, of masked ones also for all ones; 1e-12 allows
-    rounding in 200 steps.
-    """
+    """Of full blocks under Assumption 4.1, of masked ones also for all ones."""
 
     def trained(estimator: str) -> Runs:
         configs = (config(law, start=start, gradient_estimator=estimator) for start in STARTS)
         return train(sweep(*configs, steps=200))
 
-    estimators = "population_scalar", "population_diagonal", "population"
-    two, masked, full = map(trained, estimators)
+    two, masked, full = map(trained, ("population_scalar", "population_diagonal", "population"))
+    # The tolerances allow for rounding in 200 steps.
     for blocks in [masked] if law == "full-one" else [masked, full]:
         for name, w in two.weights.items():
-            wanted = w[..., None, None] * torch.eye(5, dtype=torch.float64)
+            wanted = w[..., None, None] * torch.from_numpy(ONE)
             assert_close(blocks.weights[name], wanted, rtol=0, atol=1e-12)
         assert_allclose(blocks.losses, two.losses, rtol=1e-12, atol=1e-12)
 
@@ -86,11 +82,11 @@ def test_corollary_4_1(law: str) -> None:
     """y_t is x_t moved by one gradient step of size ab / (t - 1)."""
     own = config(law, start=(0.5, 1.5), length=12, samples=6)
     trained = train(sweep(own, steps=100, every=100))
-    a, b = trainings.blocks(trained, 0)
+    a, b = (block[-1] for block in trainings.blocks(trained, 0))
     ab = trainings.products(trained)[0, -1]
     x = layer.sequences(own)
     wanted = oracle.gradient_steps(ab * ONE, ONE, x)
-    assert_allclose(oracle.block_predictions(a[-1], b[-1], x), wanted, rtol=0, atol=1e-14)
+    assert_allclose(oracle.block_predictions(a, b, x), wanted, rtol=0, atol=1e-14)
 
 
 def test_any_blocks_precondition_one_gradient_step() -> None:
@@ -145,9 +141,7 @@ def test_sanders_monomials_are_counted(dimension: int, most: int) -> None:
 
 
 def test_the_loss_of_six_scalars_is_that_of_the_layer_without_a_mean() -> None:
-    """On a grid of phases that integrates every product exactly; with a_3 and b_1 alone it is
-    the loss of a and b.
-    """
+    """On a grid of phases that integrates exactly; a_3 and b_1 alone have the loss of a and b."""
     sizes = dict(dimension=2, length=4, perturbation=0.5)
     six = config("full-one", gradient_estimator="population_six_scalars", **sizes)
     weights = model.init([six])
@@ -170,8 +164,7 @@ def test_prefix_sums_give_the_gradient_of_the_definition(
     start = model.init([own])
     weights = {name: torch.from_numpy(rng.standard_normal(w.shape)) for name, w in start.items()}
     found = model.loss_and_gradient(weights, {}, [own])
-    wanted = oracle.of_all_blocks(weights, [own])
-    assert_close(found, wanted, rtol=1e-11, atol=1e-11)
+    assert_close(found, oracle.of_all_blocks(weights, [own]), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("law", ["gaussian", "full-one"])

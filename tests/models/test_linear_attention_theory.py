@@ -15,26 +15,18 @@ SIGNS = np.array([1.0, -1.0, 1.0])
 ROOT = tasks.skewed_root(tasks.rotation(np.random.default_rng(3), 3))
 SKEWED = ROOT @ ROOT.T
 STEP = theory.preconditioner(np.diag([1.0, 2.0, 0.5]), 9)
-NONE = {
-    "step": STEP,
-    "second": ONE,
-    "fourth": theory.gaussian_fourth(ONE, ONE),
-    "query": ONE,
-    "task": ONE,
-}
-ORTHANT = dict(zip(("second", "fourth"), theory.orthant_moments(SIGNS), strict=True))
-OTHER = {"second": SKEWED, "fourth": theory.gaussian_fourth(SKEWED, ONE), "query": SKEWED}
+SKEWED_FOURTH = theory.gaussian_fourth(SKEWED, ONE)
 # Name -> a shift of standard normal prompts, and the error after M = 7 examples.
 SHIFTS: dict[str, tuple[Callable[..., tasks.Prompts], float]] = {
     "none": (lambda p, rng: p, theory.gaussian_error(STEP, ONE, 7)),
     "noise": (lambda p, rng: tasks.noisy(p, rng, 0.7), theory.gaussian_error(STEP, ONE, 7, 0.49)),
     "covariance": (
         lambda p, rng: tasks.with_covariance(p, ROOT),
-        theory.one_step_error(**NONE | OTHER, test_length=7),
+        theory.one_step_error(STEP, SKEWED, SKEWED_FOURTH, SKEWED, ONE, 7),
     ),
     "orthant": (
         lambda p, rng: tasks.in_orthants(p, SIGNS),
-        theory.one_step_error(**NONE | ORTHANT, test_length=7),
+        theory.one_step_error(STEP, *theory.orthant_moments(SIGNS), ONE, ONE, 7),
     ),
     "match": (lambda p, rng: tasks.matching_query(p), theory.matching_error(0.6, 3, 7)),
 }
@@ -47,10 +39,8 @@ def test_closed_forms_agree_with_simulation(name: str) -> None:
     rng = np.random.default_rng(0)
     drawn = shift(tasks.gaussian(rng, (60_000,), 7, 3), rng)
     predict = estimators.preconditioned_gradient_descent([0.6 * ONE if name == "match" else STEP])
-    square = (
-        predict(drawn.inputs[:, :-1], drawn.labels[:, :-1], drawn.inputs[:, -1])
-        - drawn.labels[:, -1]
-    ) ** 2
+    answers = predict(drawn.inputs[:, :-1], drawn.labels[:, :-1], drawn.inputs[:, -1])
+    square = (answers - drawn.labels[:, -1]) ** 2
     assert abs(square.mean() - wanted) < 4.5 * square.std() / np.sqrt(len(square))
 
 
@@ -69,8 +59,8 @@ def test_theorem_4_2_is_the_general_error() -> None:
 @pytest.mark.parametrize("query", [None, np.diag([3.0, 1.0])])
 def test_the_gaussian_error_is_the_general_one(query: Any) -> None:
     covariance = np.diag([2.0, 0.5])
-    step = 0.7 * np.eye(2)
     one = np.eye(2)
+    step = 0.7 * one
     fourth = theory.gaussian_fourth(covariance, one)
     asked = covariance if query is None else query
     general = theory.one_step_error(step, covariance, fourth, asked, one, 4, 0.3)

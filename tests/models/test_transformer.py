@@ -34,14 +34,12 @@ def prompts(dtype: torch.dtype = torch.float64) -> torch.Tensor:
 
 
 def test_start_has_the_spread_of_gpt2() -> None:
-    params = transformer.init(
-        [np.random.default_rng(0)], 30, 1, width=64, hidden=256, layers=3, std=0.02
-    )
-    spread = {name: w.std().item() for name, w in params.items() if w.dim() == 3}
+    rngs = [np.random.default_rng(0)]
+    params = transformer.init(rngs, 30, 1, width=64, hidden=256, layers=3, std=0.02)
     for name in ("read_in", "layer2.queries", "layer3.values", "layer1.up"):
-        assert spread[name] == pytest.approx(0.02, rel=0.1)
+        assert params[name].std().item() == pytest.approx(0.02, rel=0.1)
     for name in ("layer1.output", "layer3.down"):
-        assert spread[name] == pytest.approx(0.02 / np.sqrt(6), rel=0.1)
+        assert params[name].std().item() == pytest.approx(0.02 / np.sqrt(6), rel=0.1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -60,13 +58,12 @@ def test_the_last_token_equals_the_last_of_all(dtype: torch.dtype) -> None:
 
 def test_prefixes_in_one_pass_equal_one_pass_each() -> None:
     params = weights()
-    tokens = prompts()
+    contexts = prompts()[:, :, :-1]
+    query = prompts()[:, :, -1:]
     lengths = [0, 1, 4, 8]
-    together = transformer.predict_prefixes(
-        params, tokens[:, :, :-1], tokens[:, :, -1], lengths, HEADS
-    )
+    together = transformer.predict_prefixes(params, contexts, query[:, :, 0], lengths, HEADS)
     for k, length in enumerate(lengths):
-        short = torch.cat([tokens[:, :, :length], tokens[:, :, -1:]], dim=2)
+        short = torch.cat([contexts[:, :, :length], query], dim=2)
         alone = predict_last(params, short, HEADS)
         assert_close(together[:, :, k], alone, rtol=1e-10, atol=1e-12)
 

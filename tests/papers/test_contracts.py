@@ -20,8 +20,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import ROOT
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
+from matplotlib.figure import Figure
+from torch.testing import assert_close
 
 from icl import registry
 from icl.core.config import SCALES, digest
@@ -72,7 +75,7 @@ def constants(config: Any) -> dict[str, Any]:
 @every_figure
 @every_scale
 def test_sweeps_have_names_and_every_combination_of_what_they_sweep(name: str, scale: str) -> None:
-    """A sweep has every combination of the swept values once, with the same seeds, enough of them.
+    """Each combination is there once, with enough seeds, the same for all.
 
     Constants that vary together, such as K and N/K at N = K^2, count as one.
     """
@@ -97,9 +100,7 @@ def test_sweeps_have_names_and_every_combination_of_what_they_sweep(name: str, s
 @every_figure
 @every_scale
 def test_reduced_scales_reduce_only_amounts_and_say_so(name: str, scale: str) -> None:
-    """A smaller scale has fewer seeds, steps or prompts but sweeps the same values; its note
-    says `reduced`.
-    """
+    """Fewer seeds, steps or prompts, but the same swept values; the note says `reduced`."""
     of_scales = (figures.sweeps(name, one, {}).values() for one in (scale, "paper"))
     pairs = list(zip(*of_scales, strict=True))
     for ours, papers in pairs:
@@ -129,11 +130,10 @@ def test_measuring_gives_a_valid_table(name: str) -> None:
 @every_figure
 def test_measuring_twice_gives_identical_tables_and_does_not_change_the_weights(name: str) -> None:
     runs = runs_of(name)
-    before = copy.deepcopy({key: trained(key).weights for key in runs})
+    weights = {key: trained(key).weights for key in runs}
+    before = copy.deepcopy(weights)
     assert_same(figures.measure(name, runs, "smoke"), measured(name))
-    for key, weights in before.items():
-        for n, w in weights.items():
-            np.testing.assert_array_equal(trained(key).weights[n].numpy(), w.numpy())
+    assert_close(weights, before, rtol=0, atol=0, equal_nan=True)
 
 
 def assert_same(one: Table, other: Table) -> None:
@@ -182,34 +182,28 @@ def test_the_test_of_an_identity_exists(identity: ledger.Identity) -> None:
 
 @pytest.fixture
 def same_global_style() -> Iterator[None]:
-    import matplotlib
-
-    before = dict(matplotlib.rcParams)
+    before = dict(rcParams)
     yield
-    assert dict(matplotlib.rcParams) == before
+    assert dict(rcParams) == before
     pyplot: ModuleType | None = sys.modules.get("matplotlib.pyplot")
     assert pyplot is None or pyplot.get_fignums() == []
 
 
-def rendered(picture: Any) -> bytes:
+def rendered(picture: Figure) -> bytes:
     out = io.BytesIO()
     picture.savefig(out, format="png")
     return out.getvalue()
 
 
-def cut_labels(picture: Any) -> list[str]:
+def cut_labels(picture: Figure) -> list[str]:
     """Return the axes, titles and texts that the picture's edge cuts by more than two pixels."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    canvas = FigureCanvasAgg(picture)
-    canvas.draw()
-    renderer = canvas.get_renderer()
+    picture.draw_without_rendering()
     width, height = picture.bbox.size
-    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in picture.texts]
+    boxes = [(text.get_text(), text.get_window_extent()) for text in picture.texts]
     for axes in picture.axes:
-        boxes.append((axes.get_title(), axes.title.get_window_extent(renderer)))
-        boxes.append((f"{axes.get_label()}: x", axes.xaxis.get_tightbbox(renderer)))
-        boxes.append((f"{axes.get_label()}: y", axes.yaxis.get_tightbbox(renderer)))
+        boxes.append((axes.get_title(), axes.title.get_window_extent()))
+        boxes.append((f"{axes.get_label()}: x", axes.xaxis.get_tightbbox()))
+        boxes.append((f"{axes.get_label()}: y", axes.yaxis.get_tightbbox()))
     drawn = [(name, box) for name, box in boxes if box is not None and box.width > 0]
     return [
         name for name, box in drawn if min(box.x0, box.y0, width - box.x1, height - box.y1) < -2
@@ -229,8 +223,6 @@ def names_beside(axes: Axes) -> bool:
 @every_figure
 @pytest.mark.usefixtures("same_global_style")
 def test_drawing_gives_a_labelled_figure(name: str) -> None:
-    from matplotlib.figure import Figure
-
     before = copy.deepcopy(measured(name))
     picture = registry.figure(name).draw(measured(name))
     assert isinstance(picture, Figure)
@@ -290,7 +282,7 @@ def test_the_picture_depends_on_the_table(name: str) -> None:
         table = copy.deepcopy(measured(name))
         bands = ["value", "band_low", "band_high"]
         for axes in draw(measured(name)).axes:
-            for frame, columns in ((table.runs, ["value"]), (table.curves, bands)):
+            for frame, columns in ((table.runs, "value"), (table.curves, bands)):
                 frame.loc[frame["panel"] == axes.get_label(), columns] = value_at(axes, part)
         pictures.append(rendered(draw(table)))
     assert pictures[0] != pictures[1]

@@ -1,15 +1,9 @@
-"""Bad input is refused in one line that names it, before any job runs; nothing in data or config
-is executed.
-"""
+"""Bad input is refused in one line that names it, before any job runs, and reaches no shell."""
 
 import dataclasses
 import json
-import pickle
 import re
-import struct
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +12,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 import yaml
 from conftest import ROOT, Workflow, mounted, refused
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import save_file
 
-from icl.core import folders, plain_yaml, records, runs, state, table
+from icl.core import folders, plain_yaml, records, runs, table
 from icl.core.config import SCALES, ConstantError
 from icl.core.files import ReadError
 from icl.evidence import ledger
@@ -53,8 +45,8 @@ def of_li(**constants: object) -> dict[str, Any]:
     return {"constants": {"li_icl": constants}}
 
 
-def of_ahn(**constants: object) -> dict[str, Any]:
-    return {"constants": {"ahn_linear": constants}}
+def of_ahn(spectrum: list[object]) -> dict[str, Any]:
+    return {"constants": {"ahn_linear": {"spectrum": spectrum}}}
 
 
 FORM = "{model: {constant: value}}"
@@ -85,8 +77,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (of_li(pattern_norm="-nan"), "pattern_norm (beta) = nan: must be finite, above 0"),
     (of_li(pattern_nrom="0.3"), "li_icl.pattern_nrom: no such constant; did you mean pattern_norm"),
     (of_li(**{HOSTILE: 3}), "has no such constant"),
-    (of_ahn(spectrum=["1", HOSTILE]), "must be a list of finite numbers"),
-    (of_ahn(method=HOSTILE), "must be one of"),
+    (of_ahn(["1", HOSTILE]), "must be a list of finite numbers"),
 ]
 
 
@@ -108,9 +99,11 @@ def test_a_job_takes_no_name_that_is_not_in_the_plan(
 
 
 def test_text_and_numbers_mean_the_same_and_a_plan_is_restored() -> None:
-    plan = planned(CONFIG | of_ahn(spectrum=["+.3", "1", 1, "5e-1", 0.5]))
+    plan = planned(CONFIG | of_ahn(["+.3", "1", 1, "5e-1", 0.5]))
     assert plan.sweep("ahn_sparse_1").configs[0].spectrum == (0.3, 1.0, 1.0, 0.5, 0.5)
     assert Plan.of(CONFIG | json.loads(json.dumps(plan.plain()))) == plan
+    folders = {planned(CONFIG | of_ahn([one, 0.5, 0.5, 0.5, 0.5])).folder for one in (1, 1.0, "1.")}
+    assert len(folders) == 1
 
 
 # Texts that people write
@@ -218,42 +211,16 @@ def test_any_constants_are_planned_or_refused(model: str, scale: str, data: st.D
         assert all(json.dumps(sweep.plain(), allow_nan=False) for sweep in made.values())
 
 
-def weights_file(path: Path, header: object) -> None:
-    text = json.dumps(header).encode("utf-8", "replace")
-    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(8))
-
-
-# Every example may overwrite the file of the one before.
-one_folder = partial(settings, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@one_folder(max_examples=30)
-@given(
-    st.dictionaries(st.sampled_from(["weights/W", "dtype", "shape", "data_offsets"]), anything),
-    anything,
-)
-def test_any_well_formed_header_is_one_of_weights_or_refused(
-    tmp_path: Path, other: dict[str, Any], about: Any
-) -> None:
-    path = tmp_path / "0of1.safetensors"
-    entry = {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]} | other
-    header = {"weights/W": entry, "__metadata__": {"icl": json.dumps(about)}}
-    weights_file(path, header)
-    with refused(path):
-        runs.load(path, Plan("smoke").shard("li_icl", "0of2"))
-    assert state.load_state(path, "abc") is None
-
-
 CELLS = st.sampled_from([["a", None], [1, 2], [1.5, None], [True, False], [{"a": 1}, {"a": 2}]])
 
 
-@one_folder(max_examples=60)
+@settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from(list(table.MEASURED)) | st.text(max_size=5), CELLS))
 def test_any_frame_is_refused_or_meets_the_contract(
-    tmp_path: Path, cells: dict[str, list[Any]]
+    tmp_path_factory: pytest.TempPathFactory, cells: dict[str, list[Any]]
 ) -> None:
     """Columns of other names and types, with a right checksum."""
-    path = tmp_path / "t.parquet"
+    path = tmp_path_factory.mktemp("any") / "t.parquet"
     good = {"table": ["runs", "curves"], "observable": ["o", "o"], "value": [1.0, 2.0]}
     about = {"format": "icl-table", "figure": "figure0", "scale": "smoke"}
     table.write_plain(path, pd.DataFrame(good | cells), about)
@@ -264,69 +231,17 @@ def test_any_frame_is_refused_or_meets_the_contract(
             table.read(path)
 
 
-def zeros_for_240_megabytes(path: Path) -> None:
-    zeros = pa.array(np.zeros(30_000_000))
-    pq.write_table(pa.table({"value": zeros}, metadata={b"icl": b"{}"}), path)
-
-
-def one_text_for_5_gigabytes(path: Path) -> None:
-    places = pa.array([0] * 5000, pa.int32())
-    repeated = pa.DictionaryArray.from_arrays(places, pa.array(["x" * 1_000_000]))
-    part = pa.table({"series": repeated}, metadata={b"icl": b"{}"})
-    pq.write_table(part, path, store_schema=False)
-
-
-@pytest.mark.parametrize("write", [zeros_for_240_megabytes, one_text_for_5_gigabytes])
 def test_a_table_that_decodes_to_more_than_any_result_is_refused_before_it_is_read(
-    write: Callable[[Path], None], tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     path = tmp_path / "t.parquet"
-    write(path)
+    zeros = pa.array(np.zeros(30_000_000))
+    pq.write_table(pa.table({"value": zeros}, metadata={b"icl": b"{}"}), path)
     assert path.stat().st_size < 1_000_000
     before = pa.total_allocated_bytes()
     with pytest.raises(ReadError, match=f"^{path}: holds .* more than any table; delete it"):
         table.read(path)
     assert pa.total_allocated_bytes() - before < 50_000_000
-
-
-# Code in data
-
-
-class Payload:
-    """Creates a file when it is unpickled."""
-
-    def __init__(self, canary: Path) -> None:
-        self.canary = canary
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return (Path.touch, (self.canary,))
-
-
-def test_a_pickle_is_never_unpickled(tmp_path: Path) -> None:
-    """Not as weights, their metadata or type, cells, an extension type of a column or a record."""
-    canary = tmp_path / "canary"
-    payload = pickle.dumps(Payload(canary))
-    torch.save({"W": Payload(canary)}, tmp_path / "torch.safetensors")
-    hidden = {"icl": payload.hex()}
-    entry = {"dtype": payload.hex(), "shape": [1], "data_offsets": [0, 8]}
-    weights_file(tmp_path / "type.safetensors", {"W": entry, "__metadata__": hidden})
-    save_file({"W": torch.zeros(2)}, tmp_path / "metadata.safetensors", hidden)
-    extension = {
-        b"ARROW:extension:name": b"arrow.py_extension_type",
-        b"ARROW:extension:metadata": payload,
-    }
-    field = pa.field("series", pa.binary(), metadata=extension)
-    schema = pa.schema([field], metadata={b"icl": b"{}", b"pandas": payload})
-    cells = pa.Table.from_arrays([pa.array([payload])], schema=schema)
-    pq.write_table(cells, tmp_path / "cells.parquet")
-    (tmp_path / "record.json").write_bytes(payload)
-    readers = {".parquet": table.read, ".json": lambda path: records.read(path, "verdicts")}
-    for path in sorted(tmp_path.glob("*.*")):
-        with refused(path):
-            readers.get(path.suffix, runs.read_tensors)(path)
-    assert not canary.exists()
-    pickle.loads(payload)  # noqa: S301 (the payload works)
-    assert canary.exists()
 
 
 # The ledger
@@ -373,21 +288,17 @@ def test_a_wrong_ledger_is_refused_with_its_place(tmp_path: Path, text: str, wor
 def test_files_without_a_module_name_are_not_read_but_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Among the papers, and in a paper, whose modules are found."""
-    strays = ["._a.py", "a (copy).py", "1a.py", "class.py", "b.c/__init__.py", "d.py/x"]
-    others = ["__init__.py", "good.py", "_private.py", "claims.yaml", "#a.py#", "a.py~"]
-    for name in (*strays, *others):
-        for folder in ("papers", "papers/li2024"):
-            path = tmp_path / folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(b"\0\xff")
+    strays = ["._a.py", "class.py", "b.c/__init__.py", "d.py/x"]
+    for name in (*strays, "__init__.py", "good.py", "_private.py", "claims.yaml"):
+        path = tmp_path / "papers/li2024" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\0\xff")
     monkeypatch.setattr(folders, "PACKAGE", tmp_path)
+    assert [path.name for path in folders.importable(tmp_path / "papers")] == ["li2024"]
     assert [path.name for path in folders.importable(tmp_path / "papers/li2024")] == ["good.py"]
-    assert [path.name for path in folders.importable(tmp_path / "papers")] == ["good.py", "li2024"]
     command_line.name_strays()
     said = capsys.readouterr().err
-    tops = {name.split("/")[0] for name in strays}
-    named = {f"papers/{top}" for top in tops} | {f"papers/li2024/{top}" for top in tops}
+    named = {f"papers/li2024/{name.split('/')[0]}" for name in strays}
     assert said.count("\n") == 1 and set(re.findall(r"'(.*?)'", said)) == named
 
 
@@ -445,14 +356,6 @@ def test_a_folder_that_cannot_be_used_is_named(
         patch.setenv("PYTHONPATH", str(workflow.folder))
         assert "has no module icl; run `make env`" in refusal(workflow, *smoke)
     module.unlink()
-    lock = workflow.folder / ".snakemake/icl.lock"
-    lock.unlink(missing_ok=True)
-    other = tmp_path / "other"
-    other.write_text("kept")
-    lock.symlink_to(other)
-    assert "icl.lock: is a link or a folder" in workflow(*smoke).stdout
-    assert other.read_text() == "kept"
-    lock.unlink()
     with mounted(workflow.folder / "results", "ro"):
         assert "folder results: cannot be written" in refusal(workflow, *smoke)
 
@@ -469,7 +372,7 @@ def test_texts_in_the_config_reach_no_shell(tmp_path: Path) -> None:
     refused = told("figure9", "--forceall", only=HOSTILE, against=HOSTILE, **of_li(batch=HOSTILE))
     assert "batch (B) = " in refused
     weights = "results/smoke@hostile/runs/ahn_sparse_1/0of1.safetensors"
-    sound = of_ahn(spectrum=["1", "0.5", 0.5, 0.25, "2.5e-1"]) | {"variant": "hostile"}
+    sound = of_ahn(["1", "0.5", 0.5, 0.25, "2.5e-1"]) | {"variant": "hostile"}
     assert "holds no verdicts of smoke@hostile" in told(weights, against=HOSTILE, **sound)
     earlier = HOSTILE.translate(str.maketrans("", "", "/"))
     records.write(workflow.folder / earlier / "verdicts/figure9.json", "verdicts", {"verdicts": []})

@@ -31,6 +31,19 @@ INHERITED = {
 }
 
 
+def python(
+    *words: str, folder: Path = ROOT, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+
+
 def test_the_known_environment_does_not_depend_on_the_callers(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "CUDA_VISIBLE_DEVICES": "1", "SLURM_JOB_ID": "7"}
     settled = environment.known(home)
@@ -57,15 +70,7 @@ blas = {one["architecture"] for one in libraries}
 print(torch.backends.cpu.get_cpu_capability(), *blas)
 """
     own = {name: value for name, value in os.environ.items() if name not in kernels.ONE_ORDER}
-    told = subprocess.run(
-        [sys.executable, "-c", code],
-        env=own | INHERITED,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    told = python("-c", code, environment=own | INHERITED)
     environment_line, kernels_line = told.stdout.splitlines()
     assert environment_line == "agg 1 0 0 utf-8", told.stderr
     if platform.machine() in ("x86_64", "AMD64"):
@@ -86,50 +91,32 @@ def test_a_figure_is_the_same_under_any_environment_and_number_of_threads(
     output, _ = process.communicate(timeout=900)
     assert process.returncode == 0, output
     for path in Plan("smoke").run_files("figure9"):
-        (ours, _), (theirs, _) = (
-            runs.read_tensors(folder / path) for folder in (workflow.folder, figure9_made)
-        )
+        ours = runs.read_tensors(workflow.folder / path)[0]
+        theirs = runs.read_tensors(figure9_made / path)[0]
         assert all((ours[name] == theirs[name]).all() for name in theirs if name != "losses")
 
 
-def icl(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "icl", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-
 def test_a_command_works_from_anywhere_in_the_clone_and_names_it_elsewhere(tmp_path: Path) -> None:
-    told = icl(ROOT / "docs", "verdicts", "figure99").stderr
+    told = python("-m", "icl", "verdicts", "figure99", folder=ROOT / "docs").stderr
     assert told.startswith("figure 'figure99': no such figure")
     for words in (["list"], ["verdicts"], ["new", "figure", "li2024", "a"], ["review", "figure9"]):
-        done = icl(tmp_path, *words)
+        done = python("-m", "icl", *words, folder=tmp_path)
         said = f"{tmp_path}: is not in the clone; run `cd {environment.ROOT}` first\n"
         assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
-    assert icl(tmp_path, "--help").returncode == 0 and list(tmp_path.iterdir()) == []
+    assert python("-m", "icl", "--help", folder=tmp_path).returncode == 0
+    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture
-def unpacked(tmp_path: Path) -> Path:
-    """Return the package in a folder of another git repository, without git's own files."""
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    (tmp_path / "theirs").touch()
+def test_no_revision_of_another_repository_is_recorded(tmp_path: Path) -> None:
+    """The package lies in a folder of theirs, and is committed there."""
+    package = tmp_path / "icl/src"
+    shutil.copytree(ROOT / "src", package, ignore=shutil.ignore_patterns("__pycache__", "papers"))
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*git, "add", "theirs"], check=True)
-    subprocess.run([*git, "commit", "-qm", "theirs"], check=True)
-    ignored = shutil.ignore_patterns("__pycache__", "papers")
-    shutil.copytree(ROOT / "src", tmp_path / "icl/src", ignore=ignored)
-    return tmp_path / "icl"
-
-
-@pytest.mark.parametrize("committed", [False, True])
-def test_no_revision_of_another_repository_is_recorded(unpacked: Path, committed: bool) -> None:
-    if committed:
-        subprocess.run(["git", "-C", str(unpacked), "add", "."], check=True)
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "theirs"]):
+        subprocess.run([*git, *words], check=True)
     code = "from icl.core.provenance import about; print(about()['revision'], about()['clean'])"
-    variables = os.environ | {"PYTHONPATH": str(unpacked / "src")}
-    told = subprocess.run(
-        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True
-    )
-    assert told.stdout.split() == ["None", "None"]
+    told = python("-c", code, environment=os.environ | {"PYTHONPATH": str(package)})
+    assert told.stdout.split() == ["None", "None"], told.stderr
 
 
 @pytest.mark.skipif(not provenance.is_clone(), reason="not in a clone")

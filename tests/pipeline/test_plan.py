@@ -1,18 +1,15 @@
-"""The plan: every target has its own chain, trainings are shared, and a change makes due exactly
-what depends on it.
-"""
+"""Every target has its own chain, trainings are shared, and a changed config its own folder."""
 
-import dataclasses
 import re
 import shutil
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 from conftest import ROOT, Workflow
 
-from icl import registry
 from icl.core import folders
 from icl.core.config import SCALES, ConstantError
 from icl.evidence import ledger
@@ -61,92 +58,54 @@ def test_the_workstation_has_the_sizes_that_a_figure_names() -> None:
         assert getattr(ours, constant) == getattr(papers, constant)
 
 
-def fingerprints(made: Plan, name: str) -> dict[str, Any]:
-    """Return what Snakemake compares to decide which jobs of a figure are due."""
-    return {
-        "train": [made.training_fingerprint(made.shard(*pair)) for pair in made.shards_of(name)],
-        "measure": made.measurement_fingerprint(name),
-        "draw": made.drawing_fingerprint(name),
-        "judge": made.judging_fingerprint(name),
-    }
-
-
-@pytest.mark.parametrize(
-    ("changes", "due"),
-    [
-        # The note is in the pictures' files.
-        ({"constants": CHANGED}, {"train", "measure", "draw"}),
-        ({"constants": {"li_icl": {"prompts": 9}}}, {"measure", "draw"}),
-        ({"constants": {"li_icl_gpt2": {"relevant_fraction": 0.6}}}, set()),
-        ({"first_seed": 2000}, {"train", "measure", "draw"}),
-        ({"shards": 2}, {"train"}),
-    ],
-)
-def test_a_changed_config_makes_due_what_depends_on_it(
-    changes: dict[str, Any], due: set[str]
-) -> None:
-    before = fingerprints(PLAN, "figure9")
-    after = fingerprints(plan(**changes), "figure9")
-    assert {key for key in before if before[key] != after[key]} == due
-    assert not ("train" in due and set(before["train"]) & set(after["train"]))
-
-
 def test_changed_constants_and_seeds_have_their_own_folder_command_and_note() -> None:
     named = plan(constants=CHANGED, variant="few")
     unnamed = plan(constants=CHANGED)
     seeds = plan(first_seed=2000)
     both = plan(constants=CHANGED, variant="few", first_seed=2000)
-    folders = [made.folder for made in (PLAN, named, seeds, both)]
-    assert folders == ["smoke", "smoke@few", "smoke@from.2000", "smoke@few@from.2000"]
+    three = plan(seeds=3)
+    assert (PLAN.folder, named.folder, seeds.folder) == ("smoke", "smoke@few", "smoke@from.2000")
+    assert three.folder == "smoke@seeds.3"
+    assert both.folder == "smoke@few@from.2000"
     assert re.fullmatch(r"smoke@[0-9a-f]{8}", unnamed.folder)
     assert unnamed.folder != plan(constants={"li_icl": {"relevant_fraction": 0.7}}).folder
     assert both.command("figure9") == (
         "snakemake figure9 --config scale=smoke first_seed=2000 variant=few"
         ' constants=\'{"li_icl":{"relevant_fraction":0.6}}\''
     )
+    assert three.command("figure9") == "snakemake figure9 --config scale=smoke seeds=3"
     note = r"smoke scale, .*relevant_fraction = 0\.6; seeds from 2000 on$"
     assert re.match(note, both.note("figure9").full)
-    for made in (named, unnamed, seeds, both):
+    assert "one of 3 seeds" in three.note("figure9").full
+    for made in (named, unnamed, seeds, both, three):
         assert Plan.of(CONFIG | made.plain()) == made
         assert all(made.folder in path.split("/") for path in made.chain("figure9"))
 
 
-def test_other_seeds_change_only_the_seeds_of_random_trainings() -> None:
-    made = plan(first_seed=2000)
-    assert PLAN.first_seed == FIRST_SEED == CONFIG["first_seed"]
-    for name, (_, sweep) in made.trainings.items():
-        usual = PLAN.sweep(name)
-        shift = 2000 - FIRST_SEED if usual.is_random else 0
-        assert sweep.seeds == [seed + shift for seed in usual.seeds]
-        seeds = sorted(set(usual.seeds))
-        assert figures.with_seeds(sweep, seeds).configs == usual.configs
-
-
 @pytest.mark.parametrize("scale", SCALES)
-def test_a_number_of_seeds_keeps_settings_and_the_order_of_runs(scale: str) -> None:
+def test_other_seeds_keep_the_settings_and_the_order_of_runs(scale: str) -> None:
     """Measurements rely on this order: seeds vary fastest."""
+    assert PLAN.first_seed == FIRST_SEED == CONFIG["first_seed"]
     one_seed = plan(scale=scale, seeds=1)
+    later = plan(scale=scale, first_seed=2000)
     for name, (_, sweep) in plan(scale=scale).trainings.items():
         seeds = sorted(set(sweep.seeds))
-        assert figures.with_seeds(sweep, seeds).configs == sweep.configs, name
-        fewer = one_seed.sweep(name)
-        assert fewer.configs == (sweep.configs[:: len(seeds)] if sweep.is_random else sweep.configs)
-    three = plan(seeds=3)
-    assert three.folder == "smoke@seeds.3"
-    assert "one of 3 seeds" in three.note("figure9").full
-    assert three.command("figure9") == "snakemake figure9 --config scale=smoke seeds=3"
+        shift = 2000 - FIRST_SEED if sweep.is_random else 0
+        assert later.sweep(name).seeds == [seed + shift for seed in sweep.seeds]
+        for same in (sweep, later.sweep(name)):
+            assert figures.with_seeds(same, seeds).configs == sweep.configs, name
+        first = sweep.configs[:: len(seeds)] if sweep.is_random else sweep.configs
+        assert one_seed.sweep(name).configs == first
 
 
-def test_one_name_for_two_trainings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_name_for_two_trainings_is_refused() -> None:
     """Otherwise one figure would read weights of another figure's constants."""
-    find = registry.figure
-    sweeps = PLAN.sweeps("figure8").values()
-    longer = [dataclasses.replace(s, snapshots=(*s.snapshots, 10**6)) for s in sweeps]
-    changed = {"figure8": dataclasses.replace(find("figure8"), sweeps=lambda scale: longer)}
-    monkeypatch.setattr(registry, "figure", lambda name: changed.get(name) or find(name))
+    made = plan()
+    sweeps = made.sweeps("figure8")
+    sweeps["li_icl"] = replace(sweeps["li_icl"], snapshots=(0, 10**6))
     refusal = "sweep li_icl: figure8 and figure9 use it for different trainings"
     with pytest.raises(ConstantError, match=refusal):
-        plan().trainings  # noqa: B018
+        made.trainings  # noqa: B018
 
 
 def test_constants_without_effect_are_refused() -> None:
@@ -222,27 +181,16 @@ def test_every_name_is_a_target_and_lint_is_clean(shared_workflow: Workflow) -> 
 # Profiles
 
 
-def settings(name: str, with_options: bool = False) -> dict[str, Any]:
-    text = (ROOT / f"profiles/{name}/config.yaml").read_text("utf-8")
-    if with_options:
-        text = re.sub(r"(?m)^#(?=  \w+:)", "", text)
-        text = re.sub(r"(?m)^#(?! |$)", "", text)
-    return dict(yaml.safe_load(text))
-
-
 def test_the_cluster_profile_sets_what_the_default_sets_and_its_options_name_rules() -> None:
     """It replaces profiles/default."""
-    default = settings("default")
-    slurm = settings("slurm")
-    full = settings("slurm", with_options=True)
+    default = yaml.safe_load((ROOT / "profiles/default/config.yaml").read_text("utf-8"))
+    text = (ROOT / "profiles/slurm/config.yaml").read_text("utf-8")
+    slurm = yaml.safe_load(text)
+    full = yaml.safe_load(re.sub(r"(?m)^#(?=\S|  )", "", text))
     assert default.pop("cores") == 2 and default["nolock"] and default.items() <= slurm.items()
     # A group would request as many cores as it has jobs, and retries outside the profile multiply
     # in the plugin's job.
     assert (slurm["cores"], slurm["retries"]) == (1, 2) and "retries" not in default
-    # Snakemake takes a value for a path if a file has its name: `executor: slurm` fails beside a
-    # file `slurm`.
-    files = {path.name for path in (ROOT / "profiles").glob("*/*")}
-    assert not files & set(map(str, (default | slurm).values()))
     assert set(full) - set(slurm) == {"set-resources", "groups", "group-components"}
     rules = "\n".join(path.read_text("utf-8") for path in (ROOT / "workflow/rules").glob("*.smk"))
     named = set(full["set-resources"]) | set(full["groups"])

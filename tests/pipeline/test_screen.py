@@ -3,11 +3,10 @@ words.
 """
 
 import logging
-import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -44,7 +43,7 @@ def test_what_is_shown(
     said(terminal, event="job_info", rule_name="figure9", output=[], wildcards={})
     said(terminal, event="progress", done=1, total=2)
     said(terminal, event="progress", done=2, total=2)
-    said(terminal, "Nothing to be done (all requested files are present and up to date).")
+    said(terminal, "Nothing to be done.")
     said(terminal, "Exiting because a job execution failed.", logging.ERROR)
     said(terminal, "RuleException:\nin x: returned non-zero exit status 137.", logging.ERROR)
     said(terminal, "", logging.ERROR, event="job_error", rule_name="train", log=[str(log)])
@@ -54,7 +53,7 @@ def test_what_is_shown(
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].endswith(" train li_icl 0of1")
     assert lines[1] == "1 of 2 steps done"
-    assert lines[2].startswith("AS IT IS Nothing to be done")
+    assert lines[2] == "AS IT IS Nothing to be done."
     assert lines[3] == "a job failed with exit status 137"
     assert str(log) in lines[4]
     assert lines[5:-2] == [f"  | line {number}" for number in range(28, 40)]
@@ -74,13 +73,10 @@ def test_a_closed_terminal_stops_nothing(
     terminal: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in `snakemake figure12 | head`: an error would end Snakemake's thread of messages."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    with suppress(BrokenPipeError), os.fdopen(writer, "w") as closed:
-        monkeypatch.setattr(sys, "stderr", closed)
-        screen = Screen(terminal, lambda: True)
-        said(terminal, event="progress", done=1, total=2)
-        screen.end("last")
+    monkeypatch.setattr(sys, "stderr", Mock(write=Mock(side_effect=BrokenPipeError)))
+    screen = Screen(terminal, lambda: True)
+    said(terminal, event="progress", done=1, total=2)
+    screen.end("last")
     assert screen.ended
 
 

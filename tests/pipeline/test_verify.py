@@ -17,7 +17,7 @@ from conftest import make_figure9
 from icl.core import records, runs, table
 from icl.core.problem import Problem
 from icl.pipeline import verify
-from icl.pipeline.plan import Plan
+from icl.pipeline.plan import KINDS, Plan
 from icl.pipeline.run import run
 from icl.report import results
 
@@ -142,16 +142,12 @@ def test_swapped_stale_and_rewritten_files_are_named(
     assert found.endswith("; delete it and run again")
 
 
-@pytest.mark.parametrize("path", CHAIN)
-def test_what_is_no_file_is_named_before_and_after_a_job(path: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_file_is_named_before_and_after_a_job(kind: str) -> None:
     """A folder or a link to no file, in place of a result or of what a training keeps beside it."""
-    result = Path(path)
-    places = [result]
-    kind, name = {TABLE: "measure", VERDICTS: "judge"}.get(result, "draw"), "figure9"
-    if result in (WEIGHTS, OTHER):
-        kind, name = "train", f"figure9/{result.parent.name}/{result.stem}"
-        places.append(result.with_name(f".{result.stem}.finished.safetensors"))
-        places.append(result.with_suffix(".state.safetensors"))
+    name = "figure9/li_icl/0of2" if kind == "train" else "figure9"
+    places = [Path(file) for file in PLAN.outputs(kind, name)]
+    assert kind != "train" or {WEIGHTS, *runs.beside(WEIGHTS)} == set(places)
     for place in places:
         place.unlink(missing_ok=True)
         for what, spoil, mend in (
@@ -162,7 +158,7 @@ def test_what_is_no_file_is_named_before_and_after_a_job(path: str) -> None:
             line = f"{place}: is a {what}; move it away and run again"
             with pytest.raises(Problem, match=re.escape(line)):
                 run(PLAN, kind, name)
-            if place == result:
+            if str(place) in CHAIN:
                 assert line in problems() and line in results.on_disk(PLAN, ["figure9"]).problems
             mend(place)
 

@@ -51,14 +51,14 @@ class Faulty(Workflow):
     def __init__(self, folder: Path, shards: int) -> None:
         super().__init__(folder)
         rules = folder / "workflow/rules/jobs.smk"
-        own = re.sub(r"-m icl (.*) train ", r"faulty.py \1 train ", rules.read_text())
-        rules.write_text(own)
+        text = rules.read_text()
+        rules.write_text(re.sub(r"-m icl (.*) train ", r"faulty.py \1 train ", text))
         (folder / "faulty.py").write_text(FAULTY)
         self.plan = Plan("smoke", shards)
         self.table = folder / self.plan.table_file(FIGURE)
-        verdicts = self.plan.verdict_file(FIGURE)
-        self.verdicts = folder / verdicts
-        self.arguments = [verdicts, "--config", "scale=smoke", f"shards={shards}"]
+        target = self.plan.verdict_file(FIGURE)
+        self.verdicts = folder / target
+        self.arguments = [target, "--config", "scale=smoke", f"shards={shards}"]
 
     def begin(self, trainings: int) -> "subprocess.Popen[str]":
         """Start Snakemake and wait until so many trainings began, those of earlier runs too."""
@@ -156,8 +156,7 @@ def test_a_second_snakemake_is_refused_and_jobs_outlive_a_killed_one(
     workflow.assert_whole(expected)
 
 
-# Random sequences of faults. ICL_FAULT_SEQUENCES sets their number; each has its own seed, which a
-# failure prints.
+# Random sequences of faults, ICL_FAULT_SEQUENCES in number; a failure prints the seed.
 
 EDITED, PAPER = "oswald_gd_steps", "oswald2023"
 SEQUENCES = int(os.environ.get("ICL_FAULT_SEQUENCES", "1"))
@@ -314,9 +313,7 @@ def test_a_failed_job_keeps_the_results_of_an_earlier_run(folder: Folder) -> Non
     done = folder.run([*folder.command(), "--jobs", "1"])
     assert done.returncode != 0 and set(folder.results()) == before.keys()
     folder.published.write_text(folder.data)
-    done = folder.run(
-        [sys.executable, "-m", "snakemake", EDITED, "--config", "scale=smoke", "shards=1"]
-    )
+    done = folder(EDITED, "--config", "scale=smoke", "shards=1")
     assert done.returncode == 0 and folder.problems() == "", done.stdout
     assert "next      verdicts at the smoke scale are always inconclusive" in done.stdout
 

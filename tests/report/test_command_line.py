@@ -21,9 +21,8 @@ from icl.drawing import compared, own_style
 from icl.evidence import ledger
 from icl.pipeline.plan import Plan
 from icl.report import command_line, gallery, results, whatif
+from icl.report.command_line import FAILED, MISUSED
 
-FAILED = command_line.FAILED
-MISUSED = command_line.MISUSED
 PLAN = Plan("smoke")
 SMOKE = ("--config", canonical(PLAN.plain()))
 CHANGE = "{li_icl: {relevant_fraction: 0.6}}"
@@ -131,14 +130,14 @@ def test_results_are_held_against_the_gallery(icl: Called, figure9: results.Foun
     assert "in the gallery" not in out and "gallery   identical in every value: figure9\n" in out
     assert gallery.held(PLAN, ["figure9"]) and not gallery.held(PLAN, ["figure8"])
     assert not gallery.held(Plan("smoke", seeds=1), ["figure9"])
-    (line,), (about,) = gallery.read(gallery.VERDICTS), gallery.read(gallery.FIGURES)
-    first, *others = line["parts"]
-    values = [first["values"][0] + 0.25, *first["values"][1:]]
-    changed = line | {"outcome": "supported", "parts": [first | {"values": values}, *others]}
-    gallery.write(gallery.VERDICTS, [changed])
+    (verdict,) = gallery.read(gallery.VERDICTS)
+    verdict["outcome"] = "supported"
+    verdict["parts"][0]["values"][0] += 0.25
+    gallery.write(gallery.VERDICTS, [verdict])
+    (line,) = gallery.read(gallery.FIGURES)
     machine = {"processor": "another", "units": "none", "operations": {"numpy QR": "0"}}
-    about["about"]["arithmetic"] = machine
-    gallery.write(gallery.FIGURES, [about])
+    line["about"]["arithmetic"] = machine
+    gallery.write(gallery.FIGURES, [line])
     out = icl("compare", *SMOKE, "figure9")[1]
     for words in (
         "not identical, 1 verdicts changed",
@@ -175,10 +174,7 @@ def test_results_are_held_against_the_gallery(icl: Called, figure9: results.Foun
         ("new figure li2042 a", "li2024"),
         # A command would be printed that the workflow refuses.
         ("verdicts figure9 --seeds -1", "seeds"),
-        ("verdicts figure9 --first-seed -1", "first"),
-        ("verdicts figure9 --set '{li_icl: {batch: 9}}' --variant ../x", "variant"),
         ("verdicts figure9 --set '{li_icl: {batch: 9, batch: 8}}'", "repeated"),
-        ("verdicts figure9 --set '{li_icl: {batch: 1_0}}'", "1_0"),
     ],
 )
 def test_a_wrong_name_or_value_is_answered_in_one_line(icl: Called, words: str, near: str) -> None:
@@ -197,31 +193,21 @@ def test_the_version_and_the_script(icl: Called) -> None:
     assert "--show-completion" in icl("--help")[1]
 
 
-EXAMPLES = re.findall(
-    r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text("utf-8"), re.DOTALL
-)
+EXAMPLES = re.findall(r"(?s)```python\n(.*?)```", (ROOT / "docs/python.md").read_text("utf-8"))
 
 
 @pytest.mark.usefixtures("figure9")
 @pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
 def test_an_example_of_the_documentation_runs_as_it_stands(example: str) -> None:
     assert len(EXAMPLES) == 4 and example.count("\n") <= 6
-    done = subprocess.run(
-        [sys.executable, "-c", example], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0 and (done.stdout or Path("my_figure9.png").is_file()), done.stderr
+    told = subprocess.check_output([sys.executable, "-c", example], text=True)
+    assert told or Path("my_figure9.png").is_file()
 
 
 def test_a_job_imports_only_what_it_needs() -> None:
-    """Jobs start often; a reader may also close the pipe early."""
     program = "import sys, icl.report.command_line; print(*sys.modules)"
     loaded = subprocess.check_output([sys.executable, "-c", program], text=True).split()
     assert not {"torch", "scipy", "matplotlib", "snakemake", "jinja2", "rich", "PIL"} & set(loaded)
-    piped = f"{shlex.quote(sys.executable)} -m icl show huang_rates | head -1"
-    done = subprocess.run(
-        ["bash", "-c", piped], capture_output=True, text=True, check=True, timeout=120
-    )
-    assert (done.stdout, done.stderr) == ("huang_rates\n", "")
 
 
 def test_default_and_changed_curves_share_their_axes(figure9: results.Found) -> None:
@@ -246,12 +232,10 @@ def test_a_whatif_makes_both_and_prints_the_differences(
     monkeypatch.chdir(workflow.folder)
     words = "whatif figure9 --scale smoke --json --variant fewer --set".split()
     command = [sys.executable, "-m", "icl", *words, CHANGE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    said = json.loads(subprocess.check_output(command, text=True, timeout=600))
     assert said["verdicts"] == {} and said["notes"]
     assert len(said["numbers"]) == len(ledger.claim("A-P1b").bounds)
     assert said["picture"] == "figures/smoke@fewer/figure9_whatif.png"
-    pictures = [said["picture"], *Path().glob("figures/*/figure9.png")]
-    widths = {int.from_bytes(Path(path).read_bytes()[16:20]) for path in pictures}
-    assert len(pictures) == 3 and len(widths) == 1
+    pictures = [Path(said["picture"]), *Path().glob("figures/*/figure9.png")]
+    widths = [int.from_bytes(path.read_bytes()[16:20]) for path in pictures]
+    assert len(widths) == 3 and len({*widths}) == 1

@@ -27,13 +27,11 @@ def test_every_verdict_is_stored_once_and_on_the_bounds_of_the_ledger() -> None:
         assert gallery.is_current(line), line["claim"]
         assert ledger.claim(line["claim"]).figure == line["figure"]
         assert Verdict.read(line).plain().items() <= line.items()
-    line = next(line for line in LINES if line["parts"])
-    small = next(line for line in LINES if line["claim"] == "G9-small")
+    line = next(line for line in LINES if line["claim"] == "G9-small")
     first, *others = line["parts"]
-    moved = first | {"at_most": 7.0}
-    for change in ({"claim": "gone"}, {"parts": others}, {"parts": [moved, *others]}):
+    moved = [first | {"at_most": 7.0}, *others]
+    for change in ({"claim": "gone"}, {"parts": others}, {"parts": moved}, {"scale": "paper"}):
         assert not gallery.is_current(line | change), change
-    assert not gallery.is_current(small | {"scale": "paper"})
 
 
 def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(
@@ -53,13 +51,13 @@ def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(
     (line,), record = gallery.read(gallery.FIGURES), records["figure9"]
     about = {key: record[key] for key in ("distances", "diverged", "about")}
     about |= {"figure": "figure9", "scale": "smoke", "seeds": 0}
-    assert line == about | {"costs": line["costs"]}
-    weights = [runs.read_arrays(Path(path))[1]["cpu_seconds"] for path in PLAN.run_files("figure9")]
-    assert line["costs"]["training li_icl"][0] == pytest.approx(sum(weights), abs=0.01)
-    shard = Path(PLAN.run_files("figure9")[0])
-    shutil.copy(shard, shard.with_name("0of9.safetensors"))  # left by another number of shards
-    assert costs.of_figure(PLAN, "figure9")["training li_icl"] == line["costs"]["training li_icl"]
-    assert line["costs"]["measure"][0] == 3.0
+    measured = line.pop("costs")
+    assert line == about and measured["measure"][0] == 3.0
+    shards = list(map(Path, PLAN.run_files("figure9")))
+    seconds = sum(runs.read_arrays(path)[1]["cpu_seconds"] for path in shards)
+    assert measured["training li_icl"][0] == pytest.approx(seconds, abs=0.01)
+    shutil.copy(shards[0], shards[0].with_name("0of9.safetensors"))  # of another number of shards
+    assert costs.of_figure(PLAN, "figure9")["training li_icl"] == measured["training li_icl"]
     entry = next(entry for entry in entries.from_gallery() if entry.name == "figure9")
     assert (entry.plan.scale, entry.cards[0].outcome, entry.pictures) == ("laptop", "supported", {})
     gallery.VERDICTS.unlink()
@@ -74,8 +72,19 @@ def test_the_committed_results_are_of_one_revision_and_one_machine() -> None:
         pytest.skip("the commits are not at hand: an archive, or a shallow clone")
     lines = gallery.read(ROOT / gallery.FIGURES)
     assert gallery.unclean(lines) == gallery.mixtures(lines) == []
-    judged = [line for line in LINES if line["scale"] != "smoke"]
-    assert judged == LINES and all(line["date"] and line["parts"] for line in judged)
+    assert all(line["scale"] != "smoke" and line["date"] and line["parts"] for line in LINES)
+
+
+def test_a_sample_of_fewer_seeds_than_the_gallerys_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = {"figure": "figure9", "scale": "smoke", "seeds": 0}
+    monkeypatch.setattr(gallery, "read", lambda path: [line])
+    assert gallery.larger_samples(PLAN, ["figure9"]) == []
+    fewer = Plan("smoke", seeds=1)
+    (found,) = gallery.larger_samples(fewer, ["figure9"])
+    assert found == "figure9 (smoke): the gallery has more seeds"
+    assert gallery.larger_samples(fewer, ["figure8"]) == []
 
 
 def test_a_mixture_of_revisions_versions_or_machines_is_named(
@@ -84,8 +93,8 @@ def test_a_mixture_of_revisions_versions_or_machines_is_named(
     about = {"revision": "a", "clean": True, "python": "3", "versions": {}, "arithmetic": {}}
     line = {"figure": "figure9", "scale": "laptop", "about": about}
     assert gallery.mixtures([line, line | {"scale": "paper"}]) == []
-    for key, value in (("revision", "b"), ("python", "4"), ("arithmetic", {"processor": "x"})):
-        other = line | {"figure": "figure8", "about": about | {key: value}}
+    for change in ({"revision": "b"}, {"python": "4"}, {"arithmetic": {"processor": "x"}}):
+        other = line | {"figure": "figure8", "about": about | change}
         (found,) = gallery.mixtures([line, other])
         assert "figure9 (laptop), figure8 (laptop)" in found
         monkeypatch.setattr(freeze, "frozen", lambda: {"A-P1b": {}})  # a claim on figure 9
@@ -93,8 +102,8 @@ def test_a_mixture_of_revisions_versions_or_machines_is_named(
         monkeypatch.undo()
     monkeypatch.setattr(gallery, "_is_in_history", lambda revision: revision != "gone")
     assert gallery.unclean([line]) == []
-    for key, value in (("revision", "gone"), ("clean", False), ("clean", None)):
-        (found,) = gallery.unclean([line | {"about": about | {key: value}}])
+    for flaw in ({"revision": "gone"}, {"clean": False}, {"clean": None}):
+        (found,) = gallery.unclean([line | {"about": about | flaw}])
         assert found.startswith("figure9 (laptop): was not made from a revision")
 
 
@@ -102,12 +111,9 @@ def test_an_outcome_that_another_order_of_sums_moves_is_shown_beside_it(
     figure9: results.Found, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (verdict,) = figure9.records["figure9"]["verdicts"]
+    gallery.update(PLAN, figure9.records)
     monkeypatch.setenv("MKL_CBWR", "SSE4_2")
     for outcome, is_moved in (("inconclusive", False), ("supported", True)):
-        gallery.VERDICTS.unlink(missing_ok=True)
-        monkeypatch.delenv("MKL_CBWR")
-        gallery.update(PLAN, figure9.records)
-        monkeypatch.setenv("MKL_CBWR", "SSE4_2")
         record = figure9.records["figure9"] | {"verdicts": [verdict | {"outcome": outcome}]}
         gallery.update(PLAN, {"figure9": record})
         (entry,) = entries.from_gallery()
@@ -169,16 +175,15 @@ def test_costs_count_a_training_once_and_a_damaged_benchmark_is_named(tmp_path: 
 def test_expected_costs_grow_with_the_runs_of_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measured here with ten seeds; measuring and drawing cost the same for any number."""
     measured = {"training garg": [600.0, 1, 1], "measure": [5.0, 1, 1]}
-    line = {"scale": "laptop", "seeds": 10, "costs": measured}
+    of_garg = {"scale": "laptop", "seeds": 10, "costs": measured}
+    lines = [of_garg | {"figure": "garg_linear"}, of_garg | {"figure": "garg_shifts"}]
+    # At the workstation scale a figure of the paper's size is measured as one of its own scale.
+    lines += [{"figure": "cot_rates", "scale": "workstation", "costs": {"measure": [5.0, 1, 1]}}]
+    monkeypatch.setattr(gallery, "read", lambda path: lines)
     names = ["garg_linear", "garg_shifts", "figure9"]
-    monkeypatch.setattr(gallery, "read", lambda path: [line | {"figure": n} for n in names[:2]])
     assert gallery.expected_costs(Plan("laptop", seeds=20), names) == (1210, ["figure9"])
     assert gallery.expected_costs(Plan("laptop"), names[:1]) == (305, [])
-    assert gallery.expected_costs(Plan("workstation"), names) == (0, names)
-    # At the workstation scale a figure of the paper's size is measured as one of its own scale.
-    of_rates = {"figure": "cot_rates", "scale": "workstation", "costs": {"measure": [5.0, 1, 1]}}
-    monkeypatch.setattr(gallery, "read", lambda path: [of_rates])
-    assert gallery.expected_costs(Plan("workstation"), ["cot_rates"]) == (5, [])
+    assert gallery.expected_costs(Plan("workstation"), [*names, "cot_rates"]) == (5, names)
 
 
 def test_what_the_documentation_names_exists() -> None:
@@ -187,10 +192,9 @@ def test_what_the_documentation_names_exists() -> None:
     text = "\n".join(pages.values())
     makefile = (ROOT / "Makefile").read_text("utf-8")
     rules = "\n".join(path.read_text("utf-8") for path in (ROOT / "workflow/rules").glob("*.smk"))
-    targets = {*registry.figures()}
+    targets = {*registry.figures(), *re.findall(r"icl new figure \w+ (\w+)", text)}
     targets |= set(re.findall(r"(?m)^(?:use )?rule (?:\w+ as )?(\w+)\b", rules))
     targets |= set(" ".join(re.findall(r"(?m)^OWN := (.*)$", makefile)).split())
-    targets |= set(re.findall(r"icl new figure \w+ (\w+)", text))
     assert set(re.findall(r"(?m)(?:`|^)make (\w+)", text)) <= targets
     for path, of_page in pages.items():
         for link in re.findall(r'(?:\]\(|src=")(?!https?:|#)([^)"#\s]+)', of_page):

@@ -35,6 +35,14 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path, COPIED)
 
 
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> dict[Path, str]:
+    """Take the files, path -> text, that `new` would write."""
+    files: dict[Path, str] = {}
+    monkeypatch.setattr(skeleton, "_written", files.update)
+    return files
+
+
 @pytest.mark.slow
 def test_new_touches_its_files_and_the_ledger_alone_and_undo_restores_them(tree: Tree) -> None:
     before = tree.files()
@@ -57,12 +65,11 @@ def test_new_touches_its_files_and_the_ledger_alone_and_undo_restores_them(tree:
     entries = tree.folder / folder / "claims.yaml"
     edited = entries.read_text().replace("  - id: ZHANG-LOSS", "  - id: Z-OTHER")
     entries.write_text(edited.replace("ZT9", "ZT99"))
-    table = tree.folder / "results/smoke/tables/zhang_loss.parquet"
-    table.parent.mkdir(parents=True)
-    table.touch()
+    table = "results/smoke/tables/zhang_loss.parquet"
+    (tree.folder / table).parent.mkdir(parents=True)
+    (tree.folder / table).touch()
     told = tree("icl", "new", "undo")
-    assert "left     .cache/zhang_loss.py " in told
-    assert "left     results/smoke/tables/zhang_loss.parquet " in told
+    assert "left     .cache/zhang_loss.py " in told and f"left     {table} " in told
     kept = before[f"{folder}/claims.yaml"]
     assert entries.read_text() == kept.decode().replace("ZT9", "ZT99") and not path.exists()
     entries.write_bytes(kept)
@@ -73,29 +80,22 @@ def test_new_touches_its_files_and_the_ledger_alone_and_undo_restores_them(tree:
 
 
 @pytest.mark.parametrize("key", folders.papers())
-def test_every_paper_can_take_a_figure(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, key: str
-) -> None:
-    """The files are valid Python and a valid ledger; this test does not write them."""
-    made: dict[Path, str] = {}
-    monkeypatch.setattr(skeleton, "_written", made.update)
+def test_every_paper_can_take_a_figure(made: dict[Path, str], tmp_path: Path, key: str) -> None:
+    """The files are valid Python and a valid ledger."""
     skeleton.figure(key, "a_new_figure")
     module, entries = list(made.values())[-2:]
     compile(module, key, "exec")
-    (tmp_path / key).mkdir()
-    (tmp_path / key / "claims.yaml").write_text(entries)
+    path = tmp_path / key / "claims.yaml"
+    path.parent.mkdir()
+    path.write_text(entries)
     before = ledger.of_paper(key)
-    after = ledger.read(tmp_path / key / "claims.yaml")
+    after = ledger.read(path)
     assert set(after.figures) - set(before.figures) == {"a_new_figure"}
     assert after.claims[:-1] == before.claims and after.claims[-1].figure == "a_new_figure"
 
 
-def test_the_example_in_the_documentation_is_what_new_writes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_example_in_the_documentation_is_what_new_writes(made: dict[Path, str]) -> None:
     """The violation names claim and bound; the lines of the other two places are in new files."""
-    made: dict[Path, str] = {}
-    monkeypatch.setattr(skeleton, "_written", made.update)
     # By another name, for who followed the page has that paper already.
     skeleton.paper("other2025")
     text = (ROOT / "docs/adding.md").read_text("utf-8")
@@ -113,9 +113,7 @@ def test_the_example_in_the_documentation_is_what_new_writes(
     ("name", "reason"),
     [
         *((name, "lower-case letters") for name in ("Figure", "1st", "a b", "class", "../x", "é")),
-        ("report", "Makefile or the workflow"),
-        ("clean", "Makefile or the workflow"),
-        ("other_folder", "Makefile or the workflow"),
+        *((name, "Makefile or the workflow") for name in ("report", "clean", "other_folder")),
         ("li2024", "papers/li2024"),
         ("figure9_compared", "a target of figure9"),
         ("draw_ab_dynamics", "a target of zheng_ab_dynamics"),

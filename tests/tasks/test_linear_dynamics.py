@@ -4,20 +4,17 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from icl.tasks import linear_dynamics as tasks
-
-
-def generator(seed: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(seed))
 
 
 @pytest.mark.parametrize("law", tasks.STARTS)
 def test_moments_are_the_means_of_samples(law: str) -> None:
     """Every moment up to the sixth order over three coordinates, within five standard errors."""
     d, scale = 4, 0.7
-    u = scale * tasks.STARTS[law](generator(1), (200_000, d))
+    u = scale * tasks.STARTS[law](default_rng(1), (200_000, d))
     for order in range(1, 7):
         for places in combinations_with_replacement(range(3), order):
             power = u[:, list(places)].prod(axis=1)
@@ -26,9 +23,7 @@ def test_moments_are_the_means_of_samples(law: str) -> None:
 
 
 def test_assumption_4_1_by_going_through_every_value() -> None:
-    """Zheng et al.: odd moments up to order 6 over four coordinates vanish for Example 4.1, and
-    not for all ones.
-    """
+    """Odd moments up to order 6 over four coordinates vanish for Example 4.1, not for all ones."""
     d, c = 5, 0.5
     every = np.array(list(product(range(7), repeat=4)))
     powers = every[(every.sum(axis=1) <= 6) & (every % 2).any(axis=1)]
@@ -47,8 +42,8 @@ def test_assumption_4_1_by_going_through_every_value() -> None:
 
 
 def test_sequences_are_powers_of_a_unitary_matrix() -> None:
-    w = tasks.eigenvalues(generator(2), 3, 4)
-    u = generator(3).standard_normal((3, 4))
+    w = tasks.eigenvalues(default_rng(2), 3, 4)
+    u = default_rng(3).standard_normal((3, 4))
     x = tasks.sequences(w, u, 30)
     assert_array_equal(x[:, 0], u)
     # Each product rounds once; the closed form once per entry.
@@ -59,17 +54,17 @@ def test_sequences_are_powers_of_a_unitary_matrix() -> None:
 
 
 def test_phases_are_uniform_and_independent() -> None:
-    w = tasks.eigenvalues(generator(3), 50_000, 2)
+    w = tasks.eigenvalues(default_rng(3), 50_000, 2)
     for power in (1, 2, 3):
         assert abs((w**power).mean()) < 5 / np.sqrt(100_000)
         assert abs((w[:, 0] * w[:, 1].conj() ** power).mean()) < 5 / np.sqrt(50_000)
 
 
 def test_noisy_sequences_follow_one_matrix_each() -> None:
-    x = tasks.noisy_sequences(generator(6), 200, 4, 40, noise=0.01)
+    x = tasks.noisy_sequences(default_rng(6), 200, 4, 40, noise=0.01)
     assert abs(x[:, 0]).max() <= 1 and x[:, 0].var() == pytest.approx(1 / 3, abs=0.05)
     residual = x[:, 1:] - x[:, :-1] @ (np.linalg.pinv(x[:, :-1]) @ x[:, 1:])
     # The fit removes d of the T - 1 directions of the noise.
     assert (residual**2).mean() == pytest.approx(0.01**2 * (39 - 4) / 39, rel=0.03)
-    norms = np.linalg.norm(tasks.noisy_sequences(generator(6), 200, 4, 40, noise=0.0), axis=-1)
+    norms = np.linalg.norm(tasks.noisy_sequences(default_rng(6), 200, 4, 40, noise=0.0), axis=-1)
     assert_allclose(norms, np.broadcast_to(norms[:, :1], norms.shape), rtol=1e-12)

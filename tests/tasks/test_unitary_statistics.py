@@ -22,9 +22,7 @@ VALUES = {"full-one": np.ones((1, 2)), "sparse": np.concatenate([np.eye(3), -np.
 @pytest.mark.parametrize("law", VALUES)
 @pytest.mark.parametrize("length", [3, 4, 6])
 def test_population_is_the_mean_over_all_phases_and_starts(law: str, length: int) -> None:
-    """The largest power of one w is 2 T - 3, so a grid of 2 T phases integrates exactly. A law
-    enters by moments.
-    """
+    """The largest power of one w is 2 T - 3, so a grid of 2 T phases integrates exactly."""
     u = 0.7 * VALUES[law]
     w = np.exp(1j * np.pi / length * np.array(list(product(range(2 * length), repeat=u.shape[1]))))
     every = tasks.sequences(np.repeat(w, len(u), axis=0), np.tile(u, (len(w), 1)), length)
@@ -56,15 +54,12 @@ def test_loss_and_gradient_are_those_of_the_literal_layer(
 
 @pytest.mark.parametrize("terms", [7, 30])
 def test_the_coefficients_of_the_layer_without_a_mean(terms: int) -> None:
-    """Sander et al., Proposition 2: for n summands the coefficients are n and n^2 + (d - 1) n;
-    here for each n.
-    """
+    """Sander et al., Proposition 2: for n summands they are n and n^2 + (d - 1) n."""
     d, count = 5, 20_000
     w = tasks.eigenvalues(np.random.default_rng(terms), count, d)
     ratio = w[:, None] / w[:, :, None]
-    series = sum(ratio**s for s in range(1, terms + 1)).sum(
-        axis=-1
-    )  # y_j / x_j for a_3 b_1 = 1 and u = 1
+    # y_j / x_j for a_3 b_1 = 1 and u = 1
+    series = sum(ratio**s for s in range(1, terms + 1)).sum(axis=-1)
     for values, wanted in ((series.real, terms), (abs(series) ** 2, terms**2 + (d - 1) * terms)):
         own = values.mean(axis=1)  # coordinates of one sequence are not independent
         assert own.mean() == pytest.approx(wanted, abs=5 * own.std() / np.sqrt(count))

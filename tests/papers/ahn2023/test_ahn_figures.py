@@ -11,14 +11,13 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from icl.core.runs import Runs
-from icl.core.sweep import Sweep
 from icl.papers.ahn2023 import evaluation, gram_losses, loss_figures, structured_stacks
 from icl.papers.ahn2023 import linear_attention as model
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices
 from icl.papers.ahn2023.gram_losses import Whitened
 from icl.papers.ahn2023.linear_attention import SKEWED, Config
 from icl.papers.ahn2023.structured_stacks import Structured
-from tests.oracles.training import tensors, value_and_gradient
+from tests.oracles.training import sweep_of, tensors, value_and_gradient
 
 
 def lists(size: int) -> st.SearchStrategy[list[float]]:
@@ -62,11 +61,9 @@ def closed_under_rotations(g: np.ndarray) -> torch.Tensor:
 def test_the_least_structured_loss_is_a_stationary_point(
     d: int, prompts: int, relaxed: bool
 ) -> None:
-    """AH28, theorems 3 and 4 of Ahn et al.: stationary in all entries of A and P, not only in a_l
-    and b_l.
+    """AH28, theorems 3 and 4: in all entries of A and P, not only in a_l and b_l.
 
-    In whitened coordinates, in which the gradients at multiples of I are multiples of I for every
-    Sigma.
+    In whitened coordinates gradients at multiples of I are multiples of I for every Sigma.
     """
     config = Config(dimension=d, context_length=12)
     drawn = model.draw_whitened(config, np.random.default_rng(0), prompts)["gram"]
@@ -88,9 +85,7 @@ def test_the_least_structured_loss_is_a_stationary_point(
 
 
 def test_one_layer_has_a_worse_minimum_in_three_dimensions() -> None:
-    """AH29: over all entries of V and Q that affect the prediction, Sigma = I, w ~ N(0, I), n =
-    20.
-    """
+    """AH29: over all entries of V and Q that matter, Sigma = I, w ~ N(0, I), n = 20."""
     drawn = model.draw_whitened(Config(dimension=3), np.random.default_rng(0), 12)["gram"]
     g = closed_under_rotations(drawn)
     eye = torch.eye(3, dtype=torch.float64)[None]
@@ -122,9 +117,7 @@ def test_one_layer_has_a_worse_minimum_in_three_dimensions() -> None:
 
 @pytest.mark.parametrize(("layers", "expected"), [(1, np.log(30 / 26)), (2, -1.015), (3, -2.01)])
 def test_the_least_losses_without_p_match_known_values(layers: int, expected: float) -> None:
-    """One layer has d(d + 1)/(n + d + 1); the others come from 40 000 other spectra, with an
-    error of 3 %.
-    """
+    """d(d + 1)/(n + d + 1) for one layer; the others are from other spectra, known to 3 %."""
     g = structured_stacks.spectra(Config(), 20000)
     loss, _ = structured_stacks.structured_loss(structured_stacks.best_sparse(layers, g), g)
     assert np.log(loss) == pytest.approx(expected, abs=0.06)
@@ -148,22 +141,19 @@ def test_descents_have_the_losses_of_the_published_code() -> None:
 
 @given(st.integers(1, 8))
 def test_least_squares_misses_the_directions_without_an_example(n: int) -> None:
-    """With n examples the minimum-norm solution misses d - n of d whitened directions, each of
-    variance one.
-    """
+    """There are d - n of them, each of variance one in whitened coordinates."""
     loss = loss_figures.least_squares_loss(Config(context_length=n, spectrum=SKEWED), 50)
     # The tolerance allows for pseudo-inverses of nearly singular Gram matrices.
     assert loss == pytest.approx(max(5 - n, 0), abs=1e-8)
 
 
 def test_a_diverged_run_counts_as_untrained() -> None:
-    """Another has the loss on fresh prompts, here of the only snapshot that is considered."""
+    """Another run has the loss of its only snapshot on fresh prompts."""
     configs = tuple(Config(layers=2, init_std=0.3, seed=seed) for seed in range(2))
-    test = model.Evaluation(50, 50, 50, 1)
     weights = model.init(configs)
     fresh = {"gram": torch.cat([fresh_gram_matrices(config, 50) for config in configs])}
     wanted = model.loss(weights, fresh, configs)
     weights["Q"][1] = float("nan")
     snapshots = {name: w[:, None] for name, w in weights.items()}
-    runs = Runs(Sweep("test", model.MODEL, configs, (0,), test), snapshots, np.zeros((2, 0)))
+    runs = Runs(sweep_of(model, configs, [0], prompts=50), snapshots, np.zeros((2, 0)))
     assert_allclose(evaluation.selected_losses(runs), [float(wanted[0]), 5.0], rtol=1e-12)

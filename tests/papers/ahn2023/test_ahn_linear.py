@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ def drawn(draw: Callable[..., dict[str, np.ndarray]], config: Config, count: int
 @settings(max_examples=15)
 @given(seed=st.integers(0, 1000), layers=st.integers(1, 4))
 def test_sparse_layers_are_preconditioned_steps(seed: int, layers: int) -> None:
-    """AH8, lemma 1 of Ahn et al.: with P = 0 the stack is L steps preconditioned by -A_l."""
+    """AH8, lemma 1: with P = 0 the stack is L steps preconditioned by -A_l."""
     config = Config(parametrisation="sparse", layers=layers, seed=seed, **SMALL)
     params = model.init([config])
     z = drawn(oracles.draw_tokens, config, 20)["tokens"]
@@ -55,11 +54,9 @@ def test_sparse_layers_are_preconditioned_steps(seed: int, layers: int) -> None:
     z[..., -1, :-1] += torch.from_numpy(np.random.default_rng(seed).standard_normal((20, 6)))
     steps = [-a.T.numpy() for a in params["Q"][0, :, :-1, :-1]]
     inputs = z[0, :, :-1].mT.numpy()
-    labels = z[0, :, -1].numpy()
-    wanted = estimators.preconditioned_gradient_descent(steps)(
-        inputs[:, :-1], labels[:, :-1], inputs[:, -1]
-    )
-    assert_allclose(oracles.attention_predictions(params, z)[0].numpy(), wanted, **CLOSE)
+    descent = estimators.preconditioned_gradient_descent(steps)
+    wanted = descent(inputs[:, :-1], z[0, :, -1, :-1].numpy(), inputs[:, -1])
+    assert_allclose(oracles.attention_predictions(params, z)[0], wanted, **CLOSE)
 
 
 @pytest.mark.parametrize("n", [5, 20, 50])
@@ -75,20 +72,18 @@ def test_the_best_step_is_stationary_and_least(n: int, task: str) -> None:
         weights = np.linalg.inv(sigma)
         best = n / (n + 6) * weights
     fourth = theory.gaussian_fourth(sigma, weights)
-    assert_allclose(
-        best @ (fourth + (n - 1) * sigma @ weights @ sigma) / n, weights @ sigma, **CLOSE
-    )
-    loss = partial(
-        theory.one_step_loss, covariance=sigma, task_covariance=weights, context_length=n
-    )
-    assert loss(best) == pytest.approx(
-        theory.one_step_error(best, sigma, fourth, sigma, weights, n)
-    )
+    mean = (fourth + (n - 1) * sigma @ weights @ sigma) / n
+    assert_allclose(best @ mean, weights @ sigma, **CLOSE)
+
+    def loss(step: np.ndarray) -> Any:
+        return theory.one_step_loss(step, sigma, weights, n)
+
+    error = theory.one_step_error(best, sigma, fourth, sigma, weights, n)
+    assert loss(best) == pytest.approx(error)
     for direction in 2e-3 * stream("test", n, "directions").standard_normal((50, 5, 5)):
         up, down = (loss(best + sign * direction) for sign in (1, -1))
         assert min(up, down) > loss(best)
-        # The loss is quadratic, so the difference is proportional to the derivative, up to
-        # rounding.
+        # The loss is quadratic, so the difference is proportional to the derivative.
         assert abs(up - down) < 1e-12
 
 
@@ -123,9 +118,7 @@ def test_the_gram_form_is_dense_attention(seed: int, layers: int, kind: str) -> 
 def test_the_averaged_loss_is_the_expectation_over_task_and_query(
     seed: int, layers: int, kind: str, task: str
 ) -> None:
-    """Of the literal attention's loss, under a quadrature that is exact at this degree; also its
-    gradient.
-    """
+    """Of the literal loss, by a quadrature that is exact at this degree; also its gradient."""
     layers = 1 if kind == "full" else layers
     config = Config(parametrisation=kind, layers=layers, task_covariance=task, seed=seed, **SMALL)
     params = model.init([config])
@@ -160,8 +153,7 @@ def test_one_layer_ends_at_equation_2() -> None:
     value, key_query = (weights[name][0, 0].numpy() for name in ("V", "Q"))
     learnt = -value[-1, -1] * key_query[:5, :5]
     best = theory.preconditioner(model.covariance(config), 20)
-    # The tolerance covers the gradient noise of the last steps, at a sixteenth of the learning
-    # rate.
+    # The tolerance covers the noise of the last steps, at a sixteenth of the learning rate.
     assert np.linalg.norm(learnt - best) < 0.1 * np.linalg.norm(best)
     assert np.linalg.norm(value[-1, :5]) < 0.02 * abs(value[-1, -1])
 

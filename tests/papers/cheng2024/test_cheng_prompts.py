@@ -27,9 +27,7 @@ def test_inputs_are_uniform_on_the_sphere_and_do_not_depend_on_the_labels() -> N
 
 @pytest.mark.parametrize("law", tasks.KERNELS)
 def test_labels_have_the_kernel_as_covariance_with_absolute_eigenvalues(law: str) -> None:
-    """The whitened labels of 4000 prompts have unit covariance; an entry's standard error is at
-    most 0.022.
-    """
+    """The whitened labels have unit covariance, with standard errors of at most 0.022."""
     prompts = drawn(law, count=4000)
     kernel = tasks.KERNELS[law](prompts.inputs, prompts.inputs)
     values, vectors = np.linalg.eigh(prompts.covariance)

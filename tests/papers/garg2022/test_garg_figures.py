@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from icl.core.runs import Runs
 from icl.core.table import Table
@@ -64,7 +64,7 @@ def test_the_prediction_zero_has_the_error_one_under_every_shift(panel: str) -> 
 
 
 def test_shifted_prompts_have_their_defining_property() -> None:
-    match, orthogonal, orthants, flat = map(asked, ("match", "orthogonal", "orthants", "subspace"))
+    match, orthogonal, flat = map(asked, ("match", "orthogonal", "subspace"))
     for k in (1, 4, 10):
         distance = np.linalg.norm(match.inputs[:, :, :k] - match.queries[:, :, k : k + 1], axis=-1)
         assert np.all(distance.min(axis=-1) == 0)
@@ -72,20 +72,16 @@ def test_shifted_prompts_have_their_defining_property() -> None:
     for k in (1, 4):
         examples, query = orthogonal.inputs[:, :, :k], orthogonal.queries[:, :, k]
         assert np.abs(np.einsum("rpkd,rpd->rpk", examples, query)).max() < 1e-10
-    signs = np.sign(orthants.inputs[:, :, :10])
-    assert np.all(signs == signs[:, :, :1])
-    assert 0.45 < np.mean(np.sign(orthants.queries) == signs[:, :, :1]) < 0.55
     assert np.linalg.matrix_rank(flat.inputs[0].reshape(-1, D), tol=1e-8) == 2
+    signs = np.sign(asked("orthants").inputs[:, :, :-1])
+    assert np.all(signs == signs[:, :, :1])
+    assert len(np.unique(signs[:, :, 0].reshape(-1, D), axis=0)) == 2**D
 
 
-def test_noise_is_on_every_label_and_the_skewed_covariance_falls_as_one_over_i_squared() -> None:
-    noisy, clean, skewed = map(asked, ("noisy", "clean", "skewed"))
+def test_every_label_has_noise_of_variance_one() -> None:
+    noise = asked("noisy").labels * np.sqrt((D + 1) / D) - asked("clean").labels
     # The standard error of a variance from 4000 draws is 0.022.
-    noise = noisy.labels * np.sqrt((D + 1) / D) - clean.labels
     assert_allclose(noise.var(axis=(0, 1)), 1, atol=0.12)
-    assert_array_equal(noisy.labels, noisy.answers)
-    values = np.sort(np.linalg.eigvalsh(np.cov(skewed.inputs[0].reshape(-1, D).T)))[::-1]
-    assert_allclose(values / values[0], 1 / np.arange(1, D + 1) ** 2, rtol=0.1)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +92,9 @@ def test_scaled_prompts_are_multiples_of_the_clean_ones(shift: shifts.Shift, inp
     scaled = shifts.questions(runs(), "scaled", shift)
     assert_allclose(scaled.inputs, inputs * clean.inputs)
     assert_allclose(scaled.labels, 3 * clean.labels)
-    name = "Least Squares"
+    name = "3-Nearest Neighbors"
     ours, plain = (squared_errors(runs(), part, [name])[name] for part in (scaled, clean))
-    assert ours.mean() == pytest.approx(plain.mean())
+    assert_allclose(ours, plain)
 
 
 def test_the_projected_truth_is_the_projection_on_the_inputs() -> None:
@@ -111,25 +107,19 @@ def test_the_projected_truth_is_the_projection_on_the_inputs() -> None:
     assert_allclose(np.linalg.norm(directions, axis=-1), 1)
 
 
-def test_the_drawn_prompts_have_slopes_near_the_published_ones() -> None:
-    lines = garg_function.TRUTH, garg_function.PROJECTED
-    for panel, wanted in garg_function.SLOPES.items():
-        for series, slope in zip(lines, wanted, strict=True):
-            line = table("garg_function", 1280).curve(panel, series, garg_function.VALUE)
-            found = line["value"].iloc[-1] / line["x"].iloc[-1]
-            assert_allclose(line["value"], found * line["x"])
-            assert found == pytest.approx(slope, abs=0.15)
-
-
-def test_a_panel_shows_the_answers_to_its_own_prompt() -> None:
-    measured = table("garg_function", 50)
-    trained = runs(50)
+def test_a_panel_shows_a_prompt_of_nearly_the_published_slopes_and_the_answers_to_it() -> None:
+    measured = table("garg_function", 1280)
+    trained = runs(1280)
     (inputs, labels, weights), directions, _ = garg_function.lines(trained)
-    for panel in garg_function.SLOPES:
-        truth = measured.curve(panel, garg_function.TRUTH, garg_function.VALUE)
-        x = truth["x"].to_numpy()
-        slope = truth["value"].iloc[-1] / truth["x"].iloc[-1]
-        prompt = [np.argmin(abs(np.sum(directions * weights, axis=-1) - slope))]
+    for panel, published in garg_function.SLOPES.items():
+        slopes = []
+        for series in (garg_function.TRUTH, garg_function.PROJECTED):
+            line = measured.curve(panel, series, garg_function.VALUE)
+            x = line["x"].to_numpy()
+            slopes.append(line["value"].iloc[-1] / x[-1])
+            assert_allclose(line["value"], slopes[-1] * x)
+        assert slopes == pytest.approx(published, abs=0.15)
+        prompt = [np.argmin(abs(np.sum(directions * weights, axis=-1) - slopes[0]))]
         examples = inputs[None, prompt, : 2 * D], labels[None, prompt, : 2 * D]
         queries = directions[prompt, None] * x[:, None]
         heads = trained.sweep.configs[0].heads
@@ -147,9 +137,7 @@ def test_the_axis_counts_examples_and_dimensions() -> None:
 
 
 def test_batches_of_one_training_judge_the_published_dimension() -> None:
-    """A mean has its batches' means as pseudo-values; a maximum keeps its estimate, less its
-    bias.
-    """
+    """A mean has its batches' means as pseudo-values; a maximum its estimate, less its bias."""
     few = runs(20 * BATCHES)
     first, second = few.sweep.configs
     configs = dataclasses.replace(first, dimension=20), second

@@ -48,9 +48,8 @@ def test_the_error_bounds_the_gap_and_is_bounded_by_missing_features(seed: int) 
     """H18-mean: E (1 - Attn_k)^2 <= 2 L_k; L_k >= half the fraction of prompts without v_k."""
     law = PromptLaw(6, 0.5, 30)
     q = weights_of(seed, (2, 3), 2.0).numpy()
-    for entries, cells, column, p in zip(
-        q, count_laws.cells_of(law), columns(q, law), (law.dominant, law.rare), strict=True
-    ):
+    of_columns = count_laws.cells_of(law), columns(q, law), (law.dominant, law.rare)
+    for entries, cells, column, p in zip(q, *of_columns, strict=True):
         scores = cells.counts * np.exp(entries)[:, None]
         gap = cells.weight @ (1 - scores[0] / scores.sum(axis=0)) ** 2
         assert gap <= 2 * column.error
@@ -108,9 +107,6 @@ def test_the_limit_of_long_prompts(dominant: float) -> None:
 
 @given(st.integers(3, 10**6), st.floats(0.05, 0.95))
 def test_the_initial_ratio_has_a_closed_form(features: int, p_1: float) -> None:
-    """r_0 = p_1 (p_1 + p_k - S_0) / (p_k (1 + S_0 - 2 p_k)) with S_0 = p_1^2 + (1 - p_1)^2 / (K
-    - 1).
-    """
     p_k = (1 - p_1) / (features - 1)
     s_0 = p_1**2 + (1 - p_1) ** 2 / (features - 1)
     expected = p_1 * (p_1 + p_k - s_0) / (p_k * (1 + s_0 - 2 * p_k))
@@ -135,9 +131,7 @@ def test_fixed_prompts_give_the_gradient_of_the_tokens(seed: int) -> None:
 
 
 def test_counts_give_the_gradient_of_the_tokens_over_all_queries_and_tasks() -> None:
-    """H19. Each prompt has every query and every w in {sqrt(K) v_j}, whose mean is that over any
-    w with E w w' = I.
-    """
+    """H19. The mean over w in {sqrt(K) v_j} is that over any w with E w w' = I."""
     k, count = 8, 6
     literal, batch = drawn(count, 0)
     query, task = np.indices((k, k)).reshape(2, -1)
@@ -155,9 +149,7 @@ def test_counts_give_the_gradient_of_the_tokens_over_all_queries_and_tasks() -> 
 
 
 def test_prompts_have_the_stated_distribution() -> None:
-    """Mean and variance of the counts are N p_n and N p_n (1 - p_n); queries have p, tasks are
-    standard normal.
-    """
+    """Counts and queries are those of independent tokens, and tasks are standard normal."""
     config = Config(features=4, contexts_per_feature=20, dominant_probability=0.4)
     m = 20000
     p = config.probabilities()

@@ -28,9 +28,7 @@ def trained(config: Config, steps: int) -> Runs:
 @pytest.mark.parametrize("estimator", ["population", "infinite_context", "fixed_prompts"])
 @pytest.mark.parametrize("dominant", [0.5, 0.0])
 def test_column_sums_are_conserved(estimator: str, dominant: float) -> None:
-    """H11: for any prompts; with balanced features and population gradients also |B_{k,n}| (K -
-    1) = A_k.
-    """
+    """H11: for any prompts; with balanced features in the population |B_{k,n}| (K - 1) = A_k."""
     few = dict(features=5, dominant_probability=dominant, learning_rate=4.0)
     q = trained(Config(gradient_estimator=estimator, **few), 40).weights["Q"][0, -1].numpy()
     matrix = q if estimator == "fixed_prompts" else full_matrix(q, 5)

@@ -15,20 +15,19 @@ from icl.papers.li2024.prompts import Prompts, prompt_tokens
 from tests.oracles import transformer
 from tests.oracles.training import sweep_of, tensors
 
-SIZES = dict(batch=16, width=16, mlp_width=32, layers=2, steps=12)
-TASK = dict(pattern_norm=1.0, context_length=20, least_contexts=20, relevant_fraction=0.8)
+SMALL: dict[str, Any] = dict(batch=16, width=16, mlp_width=32, layers=2)
+SMALL |= dict(pattern_norm=1.0, context_length=20, least_contexts=20, relevant_fraction=0.8)
 
 
 def sweep(**values: Any) -> Sweep:
-    constants: dict[str, Any] = {**SIZES, **TASK, **values}
-    configs = [decoder.Config(seed=seed, **constants) for seed in (100, 101, 102)]
-    return sweep_of(decoder, configs, (0, configs[0].steps), prompts=50)
+    configs = [decoder.Config(seed=seed, **SMALL | values) for seed in (100, 101, 102)]
+    return sweep_of(decoder, configs, (0, 12), prompts=250)
 
 
 def literal(
     configs: tuple[decoder.Config, ...], factors: dict[str, np.ndarray], length: int
 ) -> torch.Tensor:
-    """Prompts of query `length` after its contexts, in all d_X + d_Y coordinates, float64."""
+    """Prompts of query `length` after its contexts, in all d_X + d_Y coordinates."""
     first = configs[0]
     columns = [*range(length), first.context_length + length - first.least_contexts]
     shown = {field.name: factors[field.name][..., columns] for field in fields(Prompts)}
@@ -79,11 +78,11 @@ def test_fewer_context_lengths_leave_the_prompts_unchanged() -> None:
 def test_training_noise_has_the_stated_norm_and_repeats_with_its_prompts() -> None:
     configs = sweep(training_noise=0.5, pattern_norm=2.0, batch=50, training_prompts=100).configs
     first, second, again = (decoder.sample(configs, step)["noise"] for step in (0, 1, 2))
-    # The squared norm has expectation (0.5 * 2)^2 and a relative standard deviation of sqrt(2 / 30)
-    # per column.
+    # A squared norm has expectation (0.5 * 2)^2 and a standard deviation of sqrt(2 / 30).
     squared = (first**2).sum(axis=-1)
     assert abs(squared.mean() - 1) < 5 * np.sqrt(2 / 30 / squared.size)
-    assert np.array_equal(first, again) and not np.array_equal(first, second)
+    assert_array_equal(first, again)
+    assert not np.array_equal(first, second)
 
 
 def test_answers_over_lengths_are_those_to_truncated_prompts() -> None:
@@ -93,7 +92,7 @@ def test_answers_over_lengths_are_those_to_truncated_prompts() -> None:
     wrong = error_figures.decoder_wrong(trained, prompts, lengths)
     heads = trained.sweep.configs[0].heads
     for of_length, length in zip(wrong, lengths, strict=True):
-        tokens = torch.cat([prompts.tokens[:, :, :length], prompts.tokens[:, :, -1:]], dim=2)
-        logits = transformer.predict_last(trained.last(), tokens.float(), heads)[..., 0]
+        tokens = prompts.tokens[:, :, [*range(length), -1]].float()
+        logits = transformer.predict_last(trained.last(), tokens, heads)[..., 0]
         sure = (logits.abs() > 1e-5).numpy()
         assert_array_equal(of_length[sure], evaluation.wrong(logits, prompts)[sure])

@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch.testing import assert_close
 
 from icl.core.config import grid
-from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.papers.li2024 import (
@@ -53,8 +52,7 @@ def test_contributions_add_up_to_equation_7_at_every_context_length(
     lengths = (1, 7, 20)
     prompts = prompts_of(sweep(*configs, noise=0.3))
     for logits, length in zip(evaluation.logits(params, prompts, lengths), lengths, strict=True):
-        shown = torch.cat([prompts.tokens[:, :, :length], prompts.tokens[:, :, -1:]], dim=2)
-        for run, tokens in enumerate(shown):
+        for run, tokens in enumerate(prompts.tokens[:, :, [*range(length), -1]]):
             expected = oracle.one_layer_logit(oracle.weights_of(params, run), tokens, attended)
             assert_close(logits[run], expected, rtol=1e-12, atol=1e-12)
 
@@ -78,8 +76,7 @@ def test_out_of_domain_prompts_have_combined_patterns(total: float, run: int) ->
     relevant, irrelevant = config.axis_patterns
     prompts = evaluation.out_of_domain(sweep(config), coefficient_sum=total)
     expected = combined(relevant, total, "unit pairs")[prompts.patterns[0].numpy()]
-    # The rest of a token is an irrelevant pattern: in the span of the nu, with norm at most
-    # |kappa|'s bound.
+    # The rest of a token is an irrelevant pattern: kappa times a unit vector in the nu's span.
     rest = prompts.tokens[0, ..., : config.feature_dimension].numpy() - expected
     assert_allclose(rest @ relevant.T, 0, atol=1e-12)
     assert_allclose(rest @ irrelevant.T @ irrelevant, rest, atol=1e-12)
@@ -122,8 +119,8 @@ def test_noise_has_the_stated_norm_and_does_not_affect_labels() -> None:
     )
     assert torch.equal(plain[..., 30:], noisy[..., 30:])
     # 6,300 sums of 30 squares: relative standard error sqrt(2 / 30 / 6300) = 0.003.
-    size = (noisy - plain).square().sum(-1).mean().item()
-    assert size == pytest.approx((0.6 * config.pattern_norm) ** 2, rel=0.015)
+    squared = (noisy - plain).square().sum(dim=-1).mean().item()
+    assert squared == pytest.approx((0.6 * config.pattern_norm) ** 2, rel=0.015)
 
 
 # Observables
@@ -142,13 +139,13 @@ def test_initial_attention_and_magnitudes_in_closed_form(prompts_of: PromptsOf) 
     expected = (same / (same + prompts.patterns.shape[-1] - 1 - count)).mean(axis=-1)
     found = training_curves.on_same(evaluation.attention(params, prompts), prompts)
     assert_allclose(found, expected, atol=1e-12)
-    for values in training_curves.magnitudes(params, prompts).values():
-        assert_allclose(values, size, atol=1e-12)
+    magnitudes = training_curves.magnitudes(params, prompts)
+    assert_allclose([*magnitudes.values()], size, atol=1e-12)
 
 
 def test_projections_measure_only_the_component_along_the_pattern() -> None:
     """With W_Q and W_K zero on the IDR patterns, there are norms but no projections."""
-    params = {name: w.clone() for name, w in one_layer.init(CONFIGS[:1]).items()}
+    params = one_layer.init(CONFIGS[:1])
     for name in ("W_Q", "W_K"):
         params[name][..., : CONFIGS[0].relevant_patterns] = 0
     sizes = training_curves.magnitudes(params, evaluation.out_of_domain(sweep(CONFIGS[0])))
@@ -175,28 +172,23 @@ def test_embeddings_of_planted_directions() -> None:
 
 
 def test_errors_and_hinge_losses_of_given_logits() -> None:
-    """A logit of zero and NaN are wrong."""
-    prompts = evaluation.in_domain(sweep(*CONFIGS[:2], prompts=4))
+    """NaN is wrong, and z F at the margin of answers."""
+    prompts = evaluation.in_domain(sweep(*CONFIGS[:2], prompts=4, answer_margin=0.5))
     labels = torch.tensor([[1, 1, -1, -1]] * 2).double()
     prompts = replace(prompts, labels=labels[..., None])
     logits = torch.tensor([[2.0, -1, 0.5, -0.5], [0, 3, -3, torch.nan]], dtype=torch.float64)
-    assert_array_equal(evaluation.wrong(logits, prompts), [[0, 1, 1, 0], [1, 0, 0, 1]])
+    assert_array_equal(evaluation.wrong(logits, prompts), [[0, 1, 1, 1], [1, 0, 0, 1]])
     assert_allclose(evaluation.hinge(logits, prompts), [(0 + 2 + 1.5 + 0.5) / 4, np.nan])
 
 
 # Pruning
 
 
-@pytest.fixture(scope="module")
-def trained() -> Runs:
-    plan = sweep(*grid(one_layer.Config, seed=range(4)), prompts=50)
-    return train(replace(plan, snapshots=(0, 12)))
-
-
-def test_pruning_equals_setting_rows_to_zero(trained: Runs) -> None:
+def test_pruning_equals_setting_rows_to_zero() -> None:
+    trained = train(replace(sweep(*grid(one_layer.Config, seed=range(4))), snapshots=(12,)))
     whole = pruning.pruning(trained)
-    weights = {name: w.clone() for name, w in trained.last().items()}
     mask = pruning.first(whole.norms, 20)
+    weights = trained.last()
     weights["W_O"][torch.from_numpy(mask)] = 0
     (logits,) = evaluation.logits(weights, whole.prompts, [20])
     hinge = evaluation.hinge(logits, whole.prompts)
@@ -226,16 +218,14 @@ def test_masks_hold_the_smallest_and_first_neurons_and_are_nested(
 
 
 def test_a_neuron_along_q_is_lucky_if_a_has_its_sign() -> None:
-    """All contexts get the query's label, so a row along +q is active exactly for queries of
-    label +1.
-    """
+    """All contexts get the query's label, so a row along q is active exactly for label +1."""
     config = one_layer.Config(neurons=4)
     prompts = evaluation.in_domain(sweep(config))
     tokens = prompts.tokens.clone()
     tokens[..., config.feature_dimension] = prompts.labels[..., -1:]
     params = one_layer.init([config])
-    rows = torch.zeros_like(params["W_O"])
-    rows[0, :, config.feature_dimension] = torch.tensor([1.0, 1.0, -1.0, -1.0])
-    params |= {"W_O": rows, "a": torch.tensor([[1.0, -1.0, 1.0, -1.0]], dtype=rows.dtype)}
+    params["W_O"].zero_()
+    params["W_O"][0, :, config.feature_dimension] = torch.tensor([1, 1, -1, -1])
+    params["a"] = torch.tensor([[1, -1, 1, -1]])
     lucky = icl_lucky_neurons.lucky(params, replace(prompts, tokens=tokens))
     assert_array_equal(lucky, [[True, False, False, True]])

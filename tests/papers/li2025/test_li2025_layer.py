@@ -19,7 +19,6 @@ from icl.papers.li2025.decoding import chain_of_thought, draw_test, single_answe
 from icl.papers.li2025.transition_matrices import gathering
 from tests.oracles import li2025 as oracle
 from tests.oracles.training import batch_of, value_and_gradient
-from tests.rounding import rounding
 
 SMALL = {"relevant_patterns": 8, "context_length": 6, "batch": 12}
 FIRST = one_layer.Config(seed=0, **SMALL, relevant_fraction=0.5)
@@ -77,17 +76,18 @@ def test_initially_the_layer_copies_and_attends_to_equal_patterns_and_steps() ->
     config = one_layer.Config(pattern_norm=2.0, code_norm=0.6, attention_start=0.5, value_start=0.3)
     vectors = torch.eye(20, dtype=torch.float64)[torch.tensor([[[[1, 2, 3, 4], [5, 6, 7, 8]]]])]
     prompt = one_layer.columns(vectors, vectors[:, :, 0, 1], torch.tensor([1]), [config])
-    nonzero = [np.flatnonzero(column).tolist() for column in prompt[0, 0].numpy()]
+    nonzero = [tuple(np.flatnonzero(column)) for column in prompt[0, 0].numpy()]
     steps = [(1, 22, 40), (2, 23, 41), (3, 24, 42), (5, 26, 40), (6, 27, 41), (7, 28, 42)]
-    assert nonzero == [*map(list, steps), [2, 41]]
+    assert nonzero == [*steps, (2, 41)]
     params = one_layer.init([config])
     for name in ("W_Q", "W_K"):
         assert_array_equal(params[name][0, 0, 0], 0.5 * np.eye(config.dimension))
     assert_array_equal(params["W_V"][0, 0, 0], 0.3 * np.eye(20, config.dimension, k=20))
     output, maps = one_layer.attend(params, prompt, config)
-    # delta^2 beta^2 for pattern 2 and delta^2 |c|^2 for step 2.
-    pattern, code = np.array([0, 1, 0, 0, 0, 0]), np.array([0, 1, 0, 0, 1, 0])
-    gain = np.exp((0.5 * 2.0) ** 2 * pattern + (0.5 * 0.6) ** 2 * code)
+    # Scores are delta^2 beta^2 for pattern 2 and delta^2 |c|^2 for step 2.
+    pattern = (0.5 * 2.0) ** 2
+    code = (0.5 * 0.6) ** 2
+    gain = np.exp([0, pattern + code, 0, 0, code, 0])
     attention = gain / gain.sum()
     assert_allclose(maps[0, 0, 0, 0], attention, atol=1e-12)
     assert_allclose(output[0, 0][[2, 3, 4, 6, 7, 8]], 0.3 * 2.0 * attention, atol=1e-12)
@@ -108,16 +108,11 @@ def test_the_reduced_loss_and_gradient_are_the_literal_ones(
             assert_allclose(gradients[name][run], slope[run], atol=1e-12)
 
 
-def test_w_v_has_its_own_learning_rate_and_a_diverging_run_affects_no_other() -> None:
-    configs = FIRST, replace(FIRST, value_rate=0.0), replace(FIRST, learning_rate=1e300)
-    weights = train(sweep(configs, 2)).weights
-    assert torch.equal(weights["W_V"][1, 0], weights["W_V"][1, -1])
-    assert not torch.equal(weights["W_V"][0, 0], weights["W_V"][0, -1])
-    for name, w in train(sweep(configs[:1], 2)).weights.items():
-        # Alone, a run may sum in another order: two steps of sums of some hundred terms.
-        tolerance = rounding(w.dtype, 2_000) * float(w.abs().max())
-        torch.testing.assert_close(w[0], weights[name][0], rtol=0, atol=tolerance)
-        assert not torch.isfinite(weights[name][2]).all()
+def test_w_v_has_its_own_learning_rate() -> None:
+    for name, w in train(sweep([FIRST, replace(FIRST, value_rate=0.4)], 1)).weights.items():
+        first, second = (w[:, 1] - w[:, 0]).numpy()
+        assert np.abs(first).max() > 1e-3
+        assert_allclose(second, first * (0.4 if name == "W_V" else 1.0), atol=1e-12)
 
 
 # Answers and attention
@@ -164,23 +159,23 @@ def test_attention_and_leading_patterns_are_those_of_literal_prompts(
     for run, config in enumerate(configs):
         drawn = draw_test(config, TEST, queries)
         shown = prompts.assemble(drawn, TEST.setting())
-        groups = np.zeros((queries, 3, *weights.shape[1:]))
-        right_leads = np.zeros((queries, 3))
+        groups = np.zeros(weights.shape[1:])
+        right_leads = np.zeros(3)
         for q, step in np.ndindex(queries, 3):
-            later = drawn.patterns[shown.right[q, 1:]]
-            chain = torch.from_numpy(np.stack([shown.query[q], *later]))
+            chain = torch.from_numpy(drawn.patterns[shown.right[q]])
+            chain[0] = torch.from_numpy(shown.query[q])
             states = np.concatenate([shown.states[q, :length], shown.right[q][None]])
             context = torch.from_numpy(shown.vectors[q, :length])
             maps = oracle.layer(alone(params, run), config, context, chain, step)[1].numpy()
-            for i in range(maps.shape[-1]):
-                other_tsr = states[i // 3, 0] != shown.right[q, 0]
-                other_step = i % 3 != step
-                groups[q, step, ..., 2 * other_tsr + other_step] += maps[..., i]
+            if step == q % 3:
+                for i in range(maps.shape[-1]):
+                    other_tsr = states[i // 3, 0] != shown.right[q, 0]
+                    other_step = i % 3 != step
+                    groups[..., 2 * other_tsr + other_step] += maps[..., i] / queries
             leading = np.bincount(states[:, 1:].flatten()[: maps.shape[-1]], maps[0, 0]).argmax()
-            right_leads[q, step] = leading == shown.right[q, step + 1]
-        each = np.arange(queries)
-        assert_allclose(weights[run], groups[each, each % 3].mean(axis=0), atol=1e-12)
-        assert_allclose(leads[run], right_leads.mean(axis=0), atol=1e-12)
+            right_leads[step] += (leading == shown.right[q, step + 1]) / queries
+        assert_allclose(weights[run], groups, atol=1e-12)
+        assert_allclose(leads[run], right_leads, atol=1e-12)
     assert 0.1 < leads.mean() < 0.95
 
 

@@ -59,9 +59,7 @@ def test_only_multiples_of_the_identity_are_gradient_steps() -> None:
 
 @pytest.mark.parametrize("ab", [0.01, 0.75, 4.0])
 def test_panel_d_does_not_show_the_quantity_in_its_label(ab: float) -> None:
-    """Half the error summed over 98 positions; the error at the last position is at most c^2 for
-    ab <= 8.
-    """
+    """That is half the error over 98 positions; the error at the last is at most c^2 here."""
     config = Config(law="sparse")
     block = np.sqrt(ab) * np.eye(5)
     last = zheng_ab_dynamics.last_error(block, block, config)
