@@ -18,6 +18,8 @@ from icl.core.config import canonical
 from icl.core.files import read_text
 
 FOLDER = Path(__file__).with_name("spaces")
+SCALE = "laptop"
+"""The scale of the recorded searches."""
 Point = dict[str, Any]
 """Constant -> value; a list of numbers is JSON, such as `[1.0,0.5]`."""
 
@@ -123,7 +125,7 @@ class Space(BaseModel, frozen=True, extra="forbid"):
         """Return a constant's value in the figures' tests, and in trainings that do not vary or fix
         it.
         """
-        sweeps = [sweep for name in figures for sweep in registry.figure(name).sweeps("smoke")]
+        sweeps = [sweep for name in figures for sweep in registry.figure(name).sweeps(SCALE)]
         parts = [
             part
             for sweep in sweeps
