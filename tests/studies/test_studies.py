@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icl.core.config import canonical
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
 from icl.evidence import distance, published_curves
 from icl.evidence.sensitivity import FILE, Search, Searched
 from icl.pipeline import figures
@@ -128,13 +130,27 @@ def test_invalid_constants_and_diverging_runs_are_far_away_and_do_not_stop(
     assert not any(name.startswith("claim") for name in row)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_diverging_runs_count_in_the_verdicts_where_nothing_is_fitted() -> None:
-    amounts = {"others": TINY | {"optimiser": "sgd"}}
-    space = tiny(axes={"learning_rate": RATE}, amounts=amounts, fitted=())
-    row = search.trial(space, "smoke", "slice", "", {"learning_rate": 1e100})
-    assert row["state"] == "complete"
-    assert "claim A-P1b" in row
+@pytest.mark.parametrize(
+    ("fitted", "spoilt", "judged"), [(True, 1, False), (False, 1, True), (False, 2, False)]
+)
+def test_few_diverged_runs_count_in_the_verdicts_where_nothing_is_fitted(
+    fitted: bool, spoilt: int, judged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three runs."""
+    train = search.trained
+
+    def trained(sweep: Sweep) -> Runs:
+        runs = train(sweep)
+        for weights in runs.weights.values():
+            weights[:spoilt, -1] = np.nan
+        return runs
+
+    monkeypatch.setattr(search, "trained", trained)
+    space = tiny(settled_seeds=3, fitted=("figure9",) if fitted else ())
+    row = search.trial(space, "smoke", "slice", "", space.defaults())
+    search._trained.cache_clear()
+    assert row["state"] == ("complete" if judged else "diverged")
+    assert ("claim A-P1b" in row) == judged
 
 
 def test_an_interrupted_search_gives_the_same_rows(
