@@ -9,7 +9,7 @@ import pandas as pd
 
 from icl.evidence import ledger
 from icl.evidence.sensitivity import Search, Searched
-from studies.space import FOLDER, Space, record, spaces
+from studies.space import FOLDER, Space, of_cell, record, spaces
 
 PLAUSIBLE = 2.0
 """A value that increases the distance of the fitted figures by more than this factor is ruled out:
@@ -61,6 +61,14 @@ def as_json() -> str:
 
 
 def _as_json(one: Searched) -> str:
-    moved = ",".join(f"\n    {json.dumps(search._asdict())}" for search in one.moved)
+    moved = ",".join(f"\n    {json.dumps(_plain(search))}" for search in one.moved)
     head = f'"outcome": {json.dumps(one.outcome)}, "seeds": {one.seeds}'
     return f'{{{head}, "moved": [{moved}]}}'
+
+
+def _plain(search: Search) -> dict[str, object]:
+    return search._asdict() | {
+        "outcomes": [(of_cell(value), outcome) for value, outcome in search.outcomes],
+        "chosen": of_cell(search.chosen),
+        "ruled_out": list(map(of_cell, search.ruled_out)),
+    }

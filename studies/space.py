@@ -116,7 +116,7 @@ class Space(BaseModel, frozen=True, extra="forbid"):
         """Return the constants of a point that vary in a figure, with lists as values."""
         figures = {name: self.axes[name].figures for name in point}
         return {
-            name: json.loads(value) if str(value).startswith("[") else value
+            name: of_cell(value)
             for name, value in point.items()
             if figure in (figures[name] or (figure,))
         }
@@ -134,6 +134,11 @@ class Space(BaseModel, frozen=True, extra="forbid"):
         ]
         (value,) = {getattr(part, constant) for part in parts if hasattr(part, constant)}
         return value
+
+
+def of_cell(value: Any) -> Any:
+    """Return a constant's value from a cell of a record, where a list is JSON."""
+    return json.loads(value) if str(value).startswith("[") else value
 
 
 @cache

@@ -18,7 +18,8 @@ FILE = Path(__file__).with_name("sensitivity.json")
 
 
 class Search(NamedTuple):
-    """The outcomes of a claim as one constant moves and the others keep their values in use.
+    """The outcomes of a claim as one constant moves and the others keep their values in use. A list
+    of numbers is a tuple.
 
     outcomes : (value, outcome) in order; chosen : the value in use; ruled_out : values far from the
         published figures
@@ -51,9 +52,22 @@ class Searched(NamedTuple):
 def searches() -> dict[str, Searched]:
     """Claim -> its search, for the claims that have one."""
     return {
-        claim: Searched(**one | {"moved": [Search(**constant) for constant in one["moved"]]})
+        claim: Searched(**one | {"moved": [_search(**constant) for constant in one["moved"]]})
         for claim, one in json.loads(read_text(FILE) or "{}").items()
     }
+
+
+def _search(outcomes: Any, chosen: Any, ruled_out: Any, **about: str) -> Search:
+    return Search(
+        outcomes=[(_value(value), outcome) for value, outcome in outcomes],
+        chosen=_value(chosen),
+        ruled_out=list(map(_value, ruled_out)),
+        **about,
+    )
+
+
+def _value(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def is_fragile(claim: str) -> str:
