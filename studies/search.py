@@ -18,8 +18,7 @@ from typing import Any
 import optuna
 
 from icl.core.config import ConstantError, canonical
-from icl.core.lazy import torch
-from icl.core.runs import Runs
+from icl.core.runs import Runs, diverged
 from icl.core.sweep import Sweep
 from icl.core.table import Table
 from icl.core.training import train
@@ -114,8 +113,10 @@ def trial(space: Space, scale: str, stage: str, axis: str, point: Point) -> Row:
 def measured(
     space: Space, scale: str, point: Point, names: list[str], seeds: range
 ) -> dict[str, Table]:
-    """Return the tables of these figures; empty if a run diverged, or without fitted figures more
-    than half of a training: fewer count in the verdicts as they do in the gallery's.
+    """Return the tables of these figures; empty if too many runs diverged.
+
+    Too many is one run if a figure is fitted, and else more than half of a training. Fewer count in
+    the verdicts, as in the gallery.
 
     Raises ConstantError for invalid constants.
     """
@@ -127,15 +128,9 @@ def measured(
         }
     every = [one for of_figure in runs.values() for one in of_figure.values()]
     tolerated = 0.0 if space.fitted else 0.5
-    if any(_diverged(one) > tolerated for one in every):
+    if any(len(diverged(one)) > tolerated * len(one.sweep.configs) for one in every):
         return {}
     return {name: figures.measure(name, of_figure, scale) for name, of_figure in runs.items()}
-
-
-def _diverged(runs: Runs) -> float:
-    """Return the share of runs with a weight that is not finite."""
-    finite = [w.isfinite().flatten(1).all(dim=1) for w in runs.weights.values()]
-    return float((~torch.stack(finite).all(dim=0)).double().mean()) if finite else 0.0
 
 
 def planned(space: Space, scale: str, name: str, point: Point) -> dict[str, Sweep]:

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from icl import registry
 from icl.core import plain_yaml
+from icl.core.config import LARGEST as LARGEST_INTEGER
 from icl.core.config import SCALES, ConstantError, canonical, digest
 from icl.core.folders import near, require
 from icl.core.plain_yaml import number
@@ -143,7 +144,7 @@ def _whole(value: Any) -> Any:
     """Return 1.0 as 1, also in a list, so that equal constants have one folder."""
     if isinstance(value, tuple):
         return tuple(map(_whole, value))
-    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < LARGEST_INTEGER
     return int(value) if is_whole else value
 
 
