@@ -40,7 +40,7 @@ from icl.report import (
     page,
     results,
 )
-from icl.report.cards import APART, OUT_OF, ROWS, WORST_FIRST, Card, counts, tally
+from icl.report.cards import APART, OUT_OF, ROWS, UNLIMITED, WORST_FIRST, Card, counts, tally
 from icl.report.entries import Entry
 
 PLAN = Plan("smoke")
@@ -282,6 +282,28 @@ def test_a_statement_counts_once_with_its_worst_outcome_and_limits_are_counted(
     assert plain["one training"] == plain["reduced"] == 0 and AGAIN not in plain
     assert counted(both, ("supported", "inconclusive"))[AGAIN] == 0
     assert counted(both, ("supported", ""))[AGAIN] == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "searched", "expected"),
+    [
+        ({}, "no", 1),
+        ({"second": ("supported", "")}, "no", 1),
+        ({}, "yes", 0),
+        ({}, "undecided", 0),
+        ({}, "not searched", 0),
+        ({"second": ("inconclusive", "")}, "no", 0),
+        ({"reduced": ["oswald_weights"]}, "no", 0),
+        ({"unit": "sets of prompts of one training"}, "no", 0),
+        ({"fitted": "the learning rate"}, "no", 0),
+    ],
+)
+def test_a_statement_is_without_limits_if_none_is_known_and_its_constants_were_searched(
+    changed: dict[str, Any], searched: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sensitivity, "is_fragile", lambda _: searched)
+    about = {"figure": "oswald_weights", "fitted": ""} | changed
+    assert counted(("supported", "supported"), **about)[UNLIMITED] == expected
 
 
 def test_the_summary_of_repetition_names_what_changes_and_what_was_not_searched(

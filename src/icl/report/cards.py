@@ -5,11 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from icl.evidence import ledger, sensitivity
+from icl.evidence import ledger
 from icl.evidence.judging import CONTRADICTED, INCONCLUSIVE, NOT_TESTED, SUPPORTED, Part, Verdict
 from icl.evidence.ledger import Claim
 from icl.evidence.significance import EXACT
-from icl.report import history
+from icl.report import constants, history
 from icl.report.compare import Change
 from icl.report.formatting import rendered
 from icl.report.gallery import Rejudged
@@ -33,6 +33,7 @@ ROWS = {
 }
 """Row of the tables of statements -> the outcome of its statements."""
 OUT_OF = {"fragile": "searched", "repeated": "second sample"}
+UNLIMITED = "without limits"
 LIMITS = {
     "computed": "nothing in them is random, and we knew their numbers when we set the bounds",
     "one training": "their runs are sets of prompts of one training",
@@ -44,6 +45,8 @@ LIMITS = {
     "whose settings we varied (searched)",
     "repeated": "a second sample, the same runs with other seeds, gives the same outcome; out of "
     "those that have one",
+    UNLIMITED: "none of computed to fragile applies, no search was left out or undecided, and no "
+    "second sample gives another outcome",
 }
 Tally = Mapping[tuple[str, str], Sequence[Sequence["Card"]]]
 """(kind, outcome or quality) -> statements, each as the cards of the claims that test it."""
@@ -139,15 +142,20 @@ def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
     reduced : the figures that were not run at the paper's size
     """
     again = [card.is_repeated for card in cards if card.again]
-    fragile = {sensitivity.is_fragile(card.claim.id) for card in cards}
-    holds = {
+    fragile = {constants.fragility(card.claim) for card in cards}
+    limits = {
         "computed": all(card.claim.is_computed for card in cards),
         "one training": any(card.claim.unit.endswith("of one training") for card in cards),
         "saturated": any(part.is_saturated for card in cards for part in card.verdict.parts),
         "fitted": any(card.is_fitted for card in cards),
         "reduced": any(card.claim.figure in reduced for card in cards),
         "fragile": "yes" in fragile,
+    }
+    holds = limits | {
         "repeated": again and all(again),
+        UNLIMITED: not any(limits.values())
+        and fragile <= {"no", "no inferred constant"}
+        and all(again),
         OUT_OF["fragile"]: {"yes", "no"} & fragile,
         OUT_OF["repeated"]: again,
     }
