@@ -7,8 +7,8 @@ import typer
 
 from icl.core.files import write_text
 from icl.evidence import history as claims
-from icl.evidence.sensitivity import FILE
-from studies import bands, drawn, history, search, sensitivity
+from icl.evidence.sensitivity import DRAWS, FILE
+from studies import bands, drawn, history, search, sensitivity, settings
 from studies.space import record, spaces
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
@@ -32,6 +32,18 @@ def search_model(model: str, scale: str = "laptop", trials: int = -1) -> None:
         )
 
 
+@app.command("settings")
+def draw_settings(model: str, scale: str = "laptop") -> None:
+    """Train a model with all unpublished constants drawn at random, in
+    results/<scale>/settings/<model>.csv; interrupted draws continue.
+    """
+    path = Path(f"results/{scale}/settings/{model}.csv")
+    before = record(path).to_dict("records") if path.exists() else []
+    for rows in settings.run(spaces()[model], scale, before):
+        write_text(path, pd.DataFrame(rows).to_csv(index=False))
+        print(f"{len(rows)} draws", flush=True)
+
+
 @app.command("drawn")
 def drawn_run(model: str, scale: str = "laptop") -> None:
     """Print how far each run of a model of Li et al. is from the published figures; the nearest
@@ -50,8 +62,11 @@ def band_widths(scale: str = "laptop", seed: int = -1) -> None:
 
 @app.command("sensitivity")
 def write_sensitivity() -> None:
-    """Write src/icl/evidence/sensitivity.json from studies/spaces/."""
+    """Write src/icl/evidence/sensitivity.json from studies/spaces/, and settings.json from
+    studies/settings/.
+    """
     write_text(FILE, sensitivity.as_json())
+    write_text(DRAWS, settings.as_json(settings.recorded()))
 
 
 @app.command("history")

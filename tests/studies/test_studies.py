@@ -14,11 +14,11 @@ from icl.core.config import canonical
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.evidence import distance, published_curves
-from icl.evidence.sensitivity import FILE, Search, Searched
+from icl.evidence.sensitivity import DRAWS, FILE, Drawn, Search, Searched
 from icl.pipeline import figures
 from icl.pipeline.config import FIRST_SEED
-from studies import search, sensitivity
-from studies.__main__ import search_model
+from studies import search, sensitivity, settings
+from studies.__main__ import draw_settings, search_model
 from studies.drawn import distances
 from studies.space import FOLDER, Axis, Space, record, spaces
 
@@ -186,6 +186,78 @@ def test_a_value_that_the_figures_rule_out_is_not_decisive() -> None:
     moved = Search("li_icl", "learning_rate", outcomes, 1.5, [3.0])
     assert found == {"A": Searched("supported", 2, [moved]), "B": Searched("supported", 2, [])}
     assert moved.is_decisive
+
+
+# Random constants
+
+
+@given(st.integers(140, 10**6))
+def test_random_constants_lie_in_their_ranges_and_follow_from_the_seed(seed: int) -> None:
+    space = tiny()
+    found = settings.point(space, "smoke", seed)
+    assert found == settings.point(space, "smoke", seed) != settings.point(space, "smoke", seed + 1)
+    assert all(axis.low <= found[name] <= axis.high for name, axis in space.axes.items())
+
+
+def test_constants_that_a_figure_refuses_are_drawn_again() -> None:
+    half_refused = Axis(reason="for a test", choices=(-1.0, 1e-3))
+    space = tiny(axes={"learning_rate": half_refused})
+    points = [settings.point(space, "smoke", seed) for seed in settings.SEEDS[:10]]
+    assert points == [{"learning_rate": 1e-3}] * 10
+
+
+def test_interrupted_draws_give_the_same_rows_of_what_the_claims_bound(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(spaces(), "li_icl", space := tiny())
+    monkeypatch.setattr(settings, "SEEDS", range(140, 143))
+    path = tmp_path / "results/smoke/settings/li_icl.csv"
+    draw_settings("li_icl", "smoke")
+    rows = record(path)
+    assert rows["seed"].tolist() == [140, 141, 142]
+    constants = settings.point(space, "smoke", 141)
+    runs = {
+        key: search.trained(figures.with_seeds(sweep, [141]))
+        for key, sweep in figures.sweeps("figure9", "smoke", {"li_icl": constants}).items()
+    }
+    alone = figures.measure("figure9", runs, "smoke").fact("attention at the end")
+    assert alone == {141: pytest.approx(rows["figure9: attention at the end"][1])}
+    rows[:1].to_csv(path, index=False)
+    draw_settings("li_icl", "smoke")
+    same, expected = (one.drop(columns="cpu_seconds") for one in (record(path), rows))
+    pd.testing.assert_frame_equal(same, expected)
+
+
+def test_a_claim_is_judged_over_the_draws_that_train_and_meet_its_conditions() -> None:
+    rows = pd.DataFrame({"seed": settings.SEEDS, "figure9: state": "complete"})
+    for name in settings.observables("figure9"):
+        rows[f"figure9: {name}"] = 0.0
+    end = "figure9: attention at the end"
+    rows[end] = 0.99
+    (claim,) = settings.claims("figure9")
+    rows["figure9: attention at the start"] = 0.4
+
+    def outcome() -> Drawn:
+        return settings.outcomes(tiny(), rows)[claim.id]
+
+    assert outcome() == Drawn("supported", 40, 40, 40)
+    rows.loc[:7, end] = 0.1
+    assert outcome()[1:] == (40, 40, 32)
+    (condition,) = {one.observable for one in claim.conditions}
+    rows.loc[:5, f"figure9: {condition}"] = 1e3
+    assert outcome()[1:] == (40, 34, 32)
+    rows.loc[6:7, "figure9: state"] = "diverged"
+    assert outcome() == Drawn("supported", 40, 32, 32)
+    rows[end] = 0.1
+    assert outcome() == Drawn("contradicted", 40, 32, 0)
+
+
+def test_the_package_has_the_results_of_the_recorded_draws() -> None:
+    assert DRAWS.read_text("utf-8") == settings.as_json(settings.recorded())
+
+
+# The drawn run
 
 
 def test_the_drawn_run_is_chosen_by_the_figure_measured_on_each_run_alone(

@@ -1,7 +1,7 @@
-"""The sensitivity of verdicts to single unpublished constants, as found by the searches in
-studies/.
+"""The sensitivity of verdicts to unpublished constants, as found by the searches in studies/.
 
-For each claim that was searched sensitivity.json holds the outcome with the values in use, and for
+For each claim with random constants settings.json holds its outcome over draws of all of them. For
+each claim that was searched sensitivity.json holds the outcome with the values in use, and for
 each constant that changes it the outcome at each value that was tried, the value in use, and the
 values that the published figures rule out.
 """
@@ -15,6 +15,7 @@ from icl.core.files import read_text
 from icl.evidence.judging import CONTRADICTED, SUPPORTED
 
 FILE = Path(__file__).with_name("sensitivity.json")
+DRAWS = Path(__file__).with_name("settings.json")
 
 
 class Search(NamedTuple):
@@ -46,6 +47,29 @@ class Searched(NamedTuple):
     outcome: str
     seeds: int
     moved: list[Search]
+
+
+class Drawn(NamedTuple):
+    """The outcome of a claim over trainings whose unpublished constants are all drawn at random.
+
+    tested : of the `draws`, those that train and meet the claim's conditions; held : of these, the
+        ones within all bounds
+    """
+
+    outcome: str
+    draws: int
+    tested: int
+    held: int
+
+    @property
+    def words(self) -> str:
+        return f"{self.outcome}, {self.held} of {self.tested} within the bounds"
+
+
+@cache
+def draws() -> dict[str, Drawn]:
+    """Claim -> its outcome with random constants, for the claims that have one."""
+    return {claim: Drawn(**one) for claim, one in json.loads(read_text(DRAWS) or "{}").items()}
 
 
 @cache
