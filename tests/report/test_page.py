@@ -26,6 +26,7 @@ from icl.evidence import ledger, sensitivity
 from icl.evidence.intervals import summarise
 from icl.evidence.judging import OUTCOMES, Part, Verdict, judge
 from icl.evidence.ledger import Bound, Claim
+from icl.evidence.sensitivity import Drawn
 from icl.evidence.significance import INTERVALS
 from icl.pipeline.plan import Plan
 from icl.report import (
@@ -40,7 +41,17 @@ from icl.report import (
     page,
     results,
 )
-from icl.report.cards import APART, OUT_OF, ROWS, UNLIMITED, WORST_FIRST, Card, counts, tally
+from icl.report.cards import (
+    APART,
+    OUT_OF,
+    ROBUST,
+    ROWS,
+    UNLIMITED,
+    WORST_FIRST,
+    Card,
+    counts,
+    tally,
+)
 from icl.report.entries import Entry
 
 PLAN = Plan("smoke")
@@ -304,6 +315,30 @@ def test_a_statement_is_without_limits_if_none_is_known_and_its_constants_were_s
     monkeypatch.setattr(sensitivity, "is_fragile", lambda _: searched)
     about = {"figure": "oswald_weights", "fitted": ""} | changed
     assert counted(("supported", "supported"), **about)[UNLIMITED] == expected
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        (("supported", "supported"), "1 of 1"),
+        (("supported",), "1 of 1"),
+        (("supported", "inconclusive"), "0 of 1"),
+        (("contradicted",), "0 of 1"),
+        ((), ""),
+    ],
+)
+def test_a_statement_is_supported_with_random_settings_if_all_its_drawn_claims_are(
+    outcomes: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {one.id: Drawn(said, 40, 36, 30) for one, said in zip(PAIR, outcomes, strict=False)}
+    monkeypatch.setattr(sensitivity, "draws", lambda: found)
+    monkeypatch.setattr(sensitivity, "is_fragile", FRAGILE.get)
+    about = {"kind": "figure", "statement": "shared"}
+    claims = [claim.model_copy(update=about) for claim in PAIR]
+    text = counts([judged(claim, "supported") for claim in claims], ())
+    row = f"| of the supported: {ROBUST}, of those with draws | 0 of 0 | 0 of 0 | {expected} |"
+    assert (row in text) == bool(expected) == (ROBUST in text)
+    assert ("random settings: " in constants.dependence(claims[0])) == bool(expected)
 
 
 def test_the_summary_of_repetition_names_what_changes_and_what_was_not_searched(

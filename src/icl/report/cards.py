@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from icl.evidence import ledger
+from icl.evidence import ledger, sensitivity
 from icl.evidence.judging import CONTRADICTED, INCONCLUSIVE, NOT_TESTED, SUPPORTED, Part, Verdict
 from icl.evidence.ledger import Claim
 from icl.evidence.significance import EXACT
@@ -32,8 +32,9 @@ ROWS = {
     NOT_TESTED: NOT_TESTED,
 }
 """Row of the tables of statements -> the outcome of its statements."""
-OUT_OF = {"fragile": "searched", "repeated": "second sample"}
 UNLIMITED = "without limits"
+ROBUST = "supported with random settings"
+OUT_OF = {"fragile": "searched", "repeated": "second sample", ROBUST: "random settings"}
 LIMITS = {
     "computed": "nothing in them is random, and we knew their numbers when we set the bounds",
     "one training": "their runs are sets of prompts of one training",
@@ -45,6 +46,8 @@ LIMITS = {
     "whose settings we varied (searched)",
     "repeated": "a second sample, the same runs with other seeds, gives the same outcome; out of "
     "those that have one",
+    ROBUST: "also over trainings in which all settings that the paper does not state are drawn at "
+    "random from plausible ranges; out of those with such trainings",
     UNLIMITED: "none of computed to fragile applies, no search was left out or undecided, and no "
     "second sample gives another outcome",
 }
@@ -143,6 +146,7 @@ def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
     """
     again = [card.is_repeated for card in cards if card.again]
     fragile = {constants.fragility(card.claim) for card in cards}
+    drawn = [one.outcome for card in cards if (one := sensitivity.draws().get(card.claim.id))]
     limits = {
         "computed": all(card.claim.is_computed for card in cards),
         "one training": any(card.claim.unit.endswith("of one training") for card in cards),
@@ -158,6 +162,8 @@ def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
         and all(again),
         OUT_OF["fragile"]: {"yes", "no"} & fragile,
         OUT_OF["repeated"]: again,
+        ROBUST: {*drawn} == {SUPPORTED},
+        OUT_OF[ROBUST]: drawn,
     }
     return [name for name, is_so in holds.items() if is_so]
 

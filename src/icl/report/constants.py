@@ -14,6 +14,15 @@ from icl.evidence.sensitivity import Search
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan
 
+FRAGILITY = {
+    "yes": "fragile",
+    "no": "not fragile",
+    "undecided": "fragile or not: undecided",
+    "no inferred constant": "no inferred constants",
+    "not searched": "constants not searched",
+}
+"""What `fragility` returns -> in words."""
+
 
 def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
     """Return the constants of a figure's trainings and tests: name, letter, grade, source, model,
@@ -86,6 +95,15 @@ def fragility(claim: Claim) -> str:
     found = sensitivity.is_fragile(claim.id)
     has_none = found == "not searched" and not has_inferred(claim.figure)
     return "no inferred constant" if has_none else found
+
+
+def dependence(claim: Claim) -> str:
+    """Return in words how a claim depends on unpublished constants, moved alone and drawn at
+    random.
+    """
+    drawn = sensitivity.draws().get(claim.id)
+    found = FRAGILITY[fragility(claim)]
+    return f"{found}; random settings: {drawn.words}" if drawn else found
 
 
 def decisive_change(claim: str) -> tuple[Search, Any, str] | None:

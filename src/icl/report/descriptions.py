@@ -39,6 +39,7 @@ def claim(one: Claim) -> dict[str, Any]:
         "conditions": conditions,
         "paper": ledger.of_figure(one.figure).title,
         "since_freeze": formatting.since_freeze(one),
+        "dependence": constants.dependence(one),
     }
 
 

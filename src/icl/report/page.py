@@ -168,7 +168,7 @@ def texts(entries: Sequence[Entry]) -> dict[Path, str]:
         theorems=theorems,
         causes=causes,
         table=table,
-        fragility=constants.fragility,
+        dependence=constants.dependence,
         cpu=cpu,
         training=training,
     )
