@@ -68,6 +68,14 @@ def test_testing_chains_follow_the_fraction_and_the_matrices() -> None:
     assert (without_errors == best_chains(exact.matrices)[start][:, None]).all()
 
 
+def test_patterns_have_no_preferred_direction() -> None:
+    """Without the signs of R every k-th pattern would point against the k-th axis."""
+    rng = np.random.default_rng(6)
+    along = [np.diag(prompts.orthonormal_patterns(rng, 7, 20)) for _ in range(400)]
+    # A coordinate of a random unit vector has variance 1/20.
+    assert_allclose(np.mean(along, axis=0), 0, atol=5 / np.sqrt(20 * 400))
+
+
 def test_patterns_and_noise_have_the_stated_norms() -> None:
     rng = np.random.default_rng(5)
     patterns = prompts.orthonormal_patterns(rng, 7, 20)
