@@ -8,6 +8,7 @@ import typer
 from icl.core.files import write_text
 from icl.evidence import history as claims
 from icl.evidence.sensitivity import DRAWS, FILE
+from icl.pipeline.config import FIRST_SEED
 from studies import bands, drawn, history, search, sensitivity, settings
 from studies.space import record, spaces
 
@@ -45,11 +46,19 @@ def draw_settings(model: str, scale: str = "laptop") -> None:
 
 
 @app.command("drawn")
-def drawn_run(model: str, scale: str = "laptop") -> None:
+def drawn_run(
+    model: str, scale: str = "laptop", first_seed: int = FIRST_SEED, seeds: int = 0
+) -> None:
     """Print how far each run of a model of Li et al. is from the published figures; the nearest
-    is drawn.
+    is drawn. With a number of seeds, train these instead, and print quantiles, too.
     """
-    print(drawn.report(model, scale))
+    if not seeds:
+        return print(drawn.report(model, scale))
+    found = []
+    for part in drawn.other_seeds(model, scale, range(first_seed, first_seed + seeds)):
+        found.append(part)
+        print(part.round(3).to_csv(header=len(found) == 1), end="", flush=True)
+    print(pd.concat(found).quantile([0, 0.1, 0.5, 0.9, 1]).round(3).T.to_string())
 
 
 @app.command("bands")

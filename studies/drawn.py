@@ -5,7 +5,7 @@ A published picture shows one training. Its seed is an unpublished constant like
 model, and applies to all figures of the model, also to those without published numbers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,26 @@ from icl.pipeline.config import FIRST_SEED
 from icl.pipeline.plan import Plan
 from studies.search import trained
 from studies.space import spaces
+
+TOGETHER = 10
+"""Runs trained at a time."""
+
+
+def other_seeds(model: str, scale: str, seeds: Sequence[int]) -> Iterator[pd.DataFrame]:
+    """Yield the gallery's distances of runs with other seeds from the fitted figures of a model,
+    TOGETHER at a time: a row per seed, a column per figure, panel and unit.
+    """
+    for first in range(0, len(seeds), TOGETHER):
+        part = seeds[first : first + TOGETHER]
+        found: dict[int, dict[str, float]] = {seed: {} for seed in part}
+        for name in spaces()[model].fitted:
+            (sweep,) = figures.sweeps(name, scale, {}, FIRST_SEED).values()
+            runs, published = trained(figures.with_seeds(sweep, part)), published_curves.load(name)
+            for index, seed in enumerate(part):
+                table = figures.measure(name, {sweep.name: runs.alone(index)}, scale)
+                for row in published_curves.distances(table, published):
+                    found[seed][f"{name} {row['panel']} {row['unit']}"] = row["median"]
+        yield pd.DataFrame.from_dict(found, orient="index").rename_axis("seed")
 
 
 def distances(names: Iterable[str], scale: str) -> pd.DataFrame:

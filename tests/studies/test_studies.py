@@ -19,7 +19,7 @@ from icl.pipeline import figures
 from icl.pipeline.config import FIRST_SEED
 from studies import search, sensitivity, settings
 from studies.__main__ import draw_settings, search_model
-from studies.drawn import distances
+from studies.drawn import distances, other_seeds
 from studies.space import FOLDER, Axis, Space, record, spaces
 
 RECORDS = {path.stem: record(path) for path in FOLDER.glob("*.csv")}
@@ -272,3 +272,15 @@ def test_the_drawn_run_is_chosen_by_the_figure_measured_on_each_run_alone(
     # A run alone and in a batch may differ in the last digits.
     assert found["figure9"].iloc[1] == pytest.approx(expected, rel=1e-6)
     np.testing.assert_allclose(found["joint"], np.log1p(found["figure9"]))
+
+
+def test_runs_of_other_seeds_have_the_distances_of_the_gallery() -> None:
+    parts = list(other_seeds("li_icl", "smoke", range(200, 211)))
+    assert [len(part) for part in parts] == [10, 1]
+    (sweep,) = figures.sweeps("figure9", "smoke", {}).values()
+    runs = {sweep.name: search.trained(figures.with_seeds(sweep, [210]))}
+    table = figures.measure("figure9", runs, "smoke")
+    (expected,) = published_curves.distances(table, published_curves.load("figure9"))
+    found = parts[1].loc[210, "figure9 main absolute difference"]
+    # A run alone and in a batch may differ in the last digits.
+    assert found == pytest.approx(expected["median"], rel=1e-6)
