@@ -296,23 +296,31 @@ def test_a_statement_counts_once_with_its_worst_outcome_and_limits_are_counted(
 
 
 @pytest.mark.parametrize(
-    ("changed", "searched", "expected"),
+    ("changed", "searched", "drawn", "expected"),
     [
-        ({}, "no", 1),
-        ({"second": ("supported", "")}, "no", 1),
-        ({}, "yes", 0),
-        ({}, "undecided", 0),
-        ({}, "not searched", 0),
-        ({"second": ("inconclusive", "")}, "no", 0),
-        ({"reduced": ["oswald_weights"]}, "no", 0),
-        ({"unit": "sets of prompts of one training"}, "no", 0),
-        ({"fitted": "the learning rate"}, "no", 0),
+        ({}, "no", "", 1),
+        ({"second": ("supported", "")}, "no", "", 1),
+        ({}, "no", "supported", 1),
+        ({}, "no", "inconclusive", 0),
+        ({}, "yes", "", 0),
+        ({}, "undecided", "", 0),
+        ({}, "not searched", "", 0),
+        ({"second": ("inconclusive", "")}, "no", "", 0),
+        ({"reduced": ["oswald_weights"]}, "no", "", 0),
+        ({"unit": "sets of prompts of one training"}, "no", "", 0),
+        ({"fitted": "the learning rate"}, "no", "", 0),
     ],
 )
 def test_a_statement_is_without_limits_if_none_is_known_and_its_constants_were_searched(
-    changed: dict[str, Any], searched: str, expected: int, monkeypatch: pytest.MonkeyPatch
+    changed: dict[str, Any],
+    searched: str,
+    drawn: str,
+    expected: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sensitivity, "is_fragile", lambda _: searched)
+    random = {one.id: Drawn(drawn, 40, 36, 30) for one in PAIR}
+    monkeypatch.setattr(sensitivity, "draws", lambda: random if drawn else {})
     about = {"figure": "oswald_weights", "fitted": ""} | changed
     assert counted(("supported", "supported"), **about)[UNLIMITED] == expected
 

@@ -33,7 +33,7 @@ ROWS = {
 }
 """Row of the tables of statements -> the outcome of its statements."""
 UNLIMITED = "without limits"
-ROBUST = "supported with random settings"
+ROBUST = "with random settings"
 OUT_OF = {"fragile": "searched", "repeated": "second sample", ROBUST: "random settings"}
 LIMITS = {
     "computed": "nothing in them is random, and we knew their numbers when we set the bounds",
@@ -49,7 +49,7 @@ LIMITS = {
     ROBUST: "also over trainings in which all settings that the paper does not state are drawn at "
     "random from plausible ranges; out of those with such trainings",
     UNLIMITED: "none of computed to fragile applies, no search was left out or undecided, and no "
-    "second sample gives another outcome",
+    "second sample and no random settings give another outcome",
 }
 Tally = Mapping[tuple[str, str], Sequence[Sequence["Card"]]]
 """(kind, outcome or quality) -> statements, each as the cards of the claims that test it."""
@@ -159,7 +159,8 @@ def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
         "repeated": again and all(again),
         UNLIMITED: not any(limits.values())
         and fragile <= {"no", "no inferred constant"}
-        and all(again),
+        and all(again)
+        and {*drawn} <= {SUPPORTED},
         OUT_OF["fragile"]: {"yes", "no"} & fragile,
         OUT_OF["repeated"]: again,
         ROBUST: {*drawn} == {SUPPORTED},
