@@ -15,7 +15,13 @@ import torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.papers.li2024 import evaluation, icl_lucky_neurons, pruning, training_curves
+from icl.papers.li2024 import (
+    evaluation,
+    icl_lucky_neurons,
+    icl_readout,
+    pruning,
+    training_curves,
+)
 from icl.pipeline import figures
 from tests.papers.violations import changed
 from tests.planted import UNTRAINED, Planted, Trained, each, same, with_weights
@@ -40,7 +46,7 @@ def _fewer(sweep: Sweep) -> Sweep:
         snapshots = tuple(1200 * s // 1600 for s in sweep.snapshots)
         configs = tuple(replace(sweep.configs[0], seed=seed) for seed in SEEDS[sweep.name])
         return replace(sweep, configs=configs, snapshots=snapshots)
-    configs = tuple(config for config in sweep.configs if config.seed < 6)
+    configs = tuple(config for config in sweep.configs if config.seed % 1000 < 6)
     return replace(sweep, configs=configs, snapshots=tuple(sorted({0, *sweep.snapshots})))
 
 
@@ -172,6 +178,9 @@ REVERSED = rescaled_by(lambda norms: norms**-2)
 REVERSED_ROWS = Planted("the row norms of W_O are in reverse order", each(REVERSED))
 SMALL_ROWS_ALONG_LARGE = Planted(
     "the small rows of W_O point along large ones", each(small_rows_along_large)
+)
+ALL_KEPT = Planted(
+    "all rows of W_O count as unchanged", patches=((icl_readout, "KEPT", lambda _: 1e9),)
 )
 IDLE_ROWS = Planted("the largest rows of W_O have no effect", each(large_rows_without_effect))
 
@@ -338,6 +347,17 @@ PLANTED: dict[str, dict[str, Planted]] = {
         for m in (32, 128)
     },
     "A-T3b-M2": {"largest change of F over eps + M_2^(-1/2)": SMALL_ROWS_ALONG_LARGE},
+    "A-T3a-readout": {
+        f"share of rows that keep their norm, a {kind}": UNTRAINED for kind in icl_readout.KINDS
+    },
+    "A-T3b-readout": {
+        f"change of F without rows that keep their norm, a {kind}": ALL_KEPT
+        for kind in icl_readout.KINDS
+    },
+    "A-T3c-readout": {
+        f"least rise of the hinge loss per share of other rows, a {kind}": IDLE_ROWS
+        for kind in icl_readout.KINDS
+    },
     "A-lucky-rows": {
         "angle of lucky feature rows to the mean pattern": RANDOM_VALUES,
         "angle of lucky label rows to sign(a_i) q": NEGATED,
