@@ -29,10 +29,14 @@ def searches(space: Space, trials: pd.DataFrame) -> dict[str, Searched]:
     for column in slices.filter(like="claim ").dropna(axis="columns", how="all"):
         claim = column.removeprefix("claim ")
         of_claim = list[Search]()
-        found[claim] = Searched(in_use[column], seeds, of_claim)
+        tried = list[str]()
+        found[claim] = Searched(in_use[column], seeds, of_claim, tried)
         is_fitted = claim in fitted
         for name, axis in space.axes.items():
             rows = slices[slices["axis"].isin(["", name]) & slices[column].notna()]
+            if len(rows) < 2:
+                continue
+            tried.append(name)
             rows = rows.set_index(f"constant {name}")
             choices = [choice for choice in axis.choices if choice in rows.index]
             rows = rows.loc[choices] if axis.choices else rows.sort_index()
@@ -53,8 +57,10 @@ def as_json() -> str:
     for name, space in spaces().items():
         if (path := FOLDER / f"{name}.csv").is_file():
             for claim, one in searches(space, record(path)).items():
-                earlier = found[claim].moved if claim in found else []
-                found[claim] = one._replace(moved=earlier + one.moved)
+                if earlier := found.get(claim):
+                    both = dict.fromkeys(earlier.constants + one.constants)
+                    one = one._replace(moved=earlier.moved + one.moved, constants=[*both])
+                found[claim] = one
     kept = [claim for claim in sorted(found) if claim in ledger.all_claims()]
     lines = [f"  {json.dumps(claim)}: {_as_json(found[claim])}" for claim in kept]
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -63,6 +69,7 @@ def as_json() -> str:
 def _as_json(one: Searched) -> str:
     moved = ",".join(f"\n    {json.dumps(_plain(search))}" for search in one.moved)
     head = f'"outcome": {json.dumps(one.outcome)}, "seeds": {one.seeds}'
+    head += f', "constants": {json.dumps(one.constants)}'
     return f'{{{head}, "moved": [{moved}]}}'
 
 

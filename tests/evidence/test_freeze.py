@@ -125,10 +125,10 @@ def test_a_verdict_is_fragile_if_one_plausible_constant_turns_it(
         return Search("model", "constant", outcomes[:upto], 1, list(ruled_out))
 
     found = {
-        "A": Searched("supported", 10, [search(3, 3), search(3, 2)]),
-        "B": Searched("supported", 10, [search(2), search(3, 3), search(3, 1)]),
-        "C": Searched("contradicted", 10, []),
-        "D": Searched("inconclusive", 10, [search(2)]),
+        "A": Searched("supported", 10, [search(3, 3), search(3, 2)], []),
+        "B": Searched("supported", 10, [search(2), search(3, 3), search(3, 1)], []),
+        "C": Searched("contradicted", 10, [], []),
+        "D": Searched("inconclusive", 10, [search(2)], []),
     }
     monkeypatch.setattr(sensitivity, "searches", lambda: found)
     told = [sensitivity.is_fragile(claim) for claim in "ABCDE"]

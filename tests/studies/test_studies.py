@@ -184,7 +184,11 @@ def test_a_value_that_the_figures_rule_out_is_not_decisive() -> None:
     found = sensitivity.searches(tiny(axes={"learning_rate": RATE}), trials)
     outcomes = [(rate, said) for rate, _, said in slices]
     moved = Search("li_icl", "learning_rate", outcomes, 1.5, [3.0])
-    assert found == {"A": Searched("supported", 2, [moved]), "B": Searched("supported", 2, [])}
+    tried = ["learning_rate"]
+    assert found == {
+        "A": Searched("supported", 2, [moved], tried),
+        "B": Searched("supported", 2, [], tried),
+    }
     assert moved.is_decisive
 
 

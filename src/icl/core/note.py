@@ -33,4 +33,4 @@ class Note:
     def compared(self) -> str:
         """The note with pairs of values, as in "steps 4500 / 500000"."""
         pairs = ", ".join(f"{what} {here} / {there}" for what, here, there in self.reduced)
-        return self._joined(f"reduced, our value / the paper's: {pairs}")
+        return self._joined(f"reduced, our value / that of the paper scale: {pairs}")

@@ -40,13 +40,14 @@ class Search(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """The outcome of a claim with all values in use, the number of seeds behind each outcome, and
-    the constants that change it.
+    """The outcome of a claim with all values in use, the number of seeds behind each outcome, the
+    constants that change it, and all constants that were moved.
     """
 
     outcome: str
     seeds: int
     moved: list[Search]
+    constants: list[str]
 
 
 class Drawn(NamedTuple):

@@ -151,7 +151,7 @@ def verdicts(
     """Verify the results on disk; print pictures and verdicts, and the commands that make what
     is missing.
     """
-    from icl.report import cards, compare, formatting, gallery, results
+    from icl.report import cards, compare, entries, formatting, gallery, results
 
     names = [ledger.figure_name(word) for word in figures or ()]
     plan = (
@@ -181,7 +181,7 @@ def verdicts(
         agreement=agreement,
         counts=cards.counts(
             [card for of_figure in judged.values() for card in of_figure],
-            [name for name in judged if plan.note(name).reduced],
+            [name for name in judged if entries.is_reduced(plan, name)],
         ),
     )
     data = {

@@ -98,11 +98,14 @@ def fragility(claim: Claim) -> str:
 
 
 def dependence(claim: Claim) -> str:
-    """Return in words how a claim depends on unpublished constants, moved alone and drawn at
-    random.
+    """Return in words how a claim depends on unpublished constants, moved alone, and how many they
+    were, and drawn at random.
     """
     drawn = sensitivity.draws().get(claim.id)
     found = FRAGILITY[fragility(claim)]
+    if searched := sensitivity.searches().get(claim.id):
+        count = len(searched.constants)
+        found += f"; {count} constant{'s' * (count > 1)} moved alone"
     return f"{found}; random settings: {drawn.words}" if drawn else found
 
 

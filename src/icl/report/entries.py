@@ -38,7 +38,7 @@ class Entry:
     @property
     def is_reduced(self) -> bool:
         """Whether it was not run at the paper's size."""
-        return bool(self.plan.note(self.name).reduced)
+        return is_reduced(self.plan, self.name)
 
     @property
     def has_numbers(self) -> bool:
@@ -120,6 +120,11 @@ def _pictures(plan: Plan, name: str, folder: Path) -> dict[str, Path]:
     files = [folder / Path(path).name for path in plan.pictures(name)]
     shown = [file for file in files if file.suffix != ".pdf" and file.is_file()]
     return {re.sub(rf"^{name}|\.png$", "", file.name): file for file in shown}
+
+
+def is_reduced(plan: Plan, figure: str) -> bool:
+    """Return whether a figure has less than the paper's size; the number of seeds is ours."""
+    return any(what != "seeds" for what, *_ in plan.note(figure).reduced)
 
 
 def from_disk(
