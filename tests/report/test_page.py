@@ -26,7 +26,7 @@ from icl.evidence import ledger, sensitivity
 from icl.evidence.intervals import summarise
 from icl.evidence.judging import OUTCOMES, Part, Verdict, judge
 from icl.evidence.ledger import Bound, Claim
-from icl.evidence.sensitivity import Drawn
+from icl.evidence.sensitivity import Drawn, Searched
 from icl.evidence.significance import INTERVALS
 from icl.pipeline.plan import Plan
 from icl.report import (
@@ -305,6 +305,7 @@ def test_a_statement_counts_once_with_its_worst_outcome_and_limits_are_counted(
         ({}, "yes", "", 0),
         ({}, "undecided", "", 0),
         ({}, "not searched", "", 0),
+        ({}, "one of two", "", 0),
         ({"second": ("inconclusive", "")}, "no", "", 0),
         ({"reduced": ["oswald_weights"]}, "no", "", 0),
         ({"unit": "sets of prompts of one training"}, "no", "", 0),
@@ -318,7 +319,13 @@ def test_a_statement_is_without_limits_if_none_is_known_and_its_constants_were_s
     expected: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sensitivity, "is_fragile", lambda _: searched)
+    found = "no" if searched == "one of two" else searched
+    monkeypatch.setattr(sensitivity, "is_fragile", lambda _: found)
+    tried = [] if searched == "not searched" else ["clip"]
+    of_claim = Searched("supported", 20, [], tried)
+    monkeypatch.setattr(sensitivity, "searches", lambda: {one.id: of_claim for one in PAIR})
+    inferred = frozenset({"clip", "noise"} if searched == "one of two" else {"clip"})
+    monkeypatch.setattr(constants, "inferred", lambda _: inferred)
     random = {one.id: Drawn(drawn, 40, 36, 30) for one in PAIR}
     monkeypatch.setattr(sensitivity, "draws", lambda: random if drawn else {})
     about = {"figure": "oswald_weights", "fitted": ""} | changed

@@ -48,8 +48,8 @@ LIMITS = {
     "those that have one",
     ROBUST: "also over trainings in which all settings that the paper does not state are drawn at "
     "random from plausible ranges; out of those with such trainings",
-    UNLIMITED: "none of computed to fragile applies, no search was left out or undecided, and no "
-    "second sample and no random settings give another outcome",
+    UNLIMITED: "none of computed to fragile applies, every inferred constant was moved, with a "
+    "decision, and neither a second sample nor random settings give another outcome",
 }
 Tally = Mapping[tuple[str, str], Sequence[Sequence["Card"]]]
 """(kind, outcome or quality) -> statements, each as the cards of the claims that test it."""
@@ -145,7 +145,7 @@ def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
     reduced : the figures that were not run at the paper's size
     """
     again = [card.is_repeated for card in cards if card.again]
-    fragile = {constants.fragility(card.claim) for card in cards}
+    fragile = {sensitivity.is_fragile(card.claim.id) for card in cards}
     drawn = [one.outcome for card in cards if (one := sensitivity.draws().get(card.claim.id))]
     limits = {
         "computed": all(card.claim.is_computed for card in cards),
@@ -158,7 +158,7 @@ def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
     holds = limits | {
         "repeated": again and all(again),
         UNLIMITED: not any(limits.values())
-        and fragile <= {"no", "no inferred constant"}
+        and all(constants.is_searched(card.claim) for card in cards)
         and all(again)
         and {*drawn} <= {SUPPORTED},
         OUT_OF["fragile"]: {"yes", "no"} & fragile,

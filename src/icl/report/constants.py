@@ -79,13 +79,21 @@ def in_use(plan: Plan, figure: str, search: Search) -> set[Any]:
 
 
 @cache
-def has_inferred(figure: str) -> bool:
-    """Return whether a constant of a figure's trainings or tests is inferred: no source states
-    it.
+def inferred(figure: str) -> frozenset[str]:
+    """Return the constants of a figure's trainings and tests that no source states, but that were
+    deduced from published material.
     """
     sweeps = figures.sweeps(figure, SCALES[0], {}).values()
     parts = [part for sweep in sweeps for part in (sweep.configs[0], sweep.test)]
-    return any(row["grade"] == "inferred" for part in parts for row in part.graded())
+    rows = [row for part in parts for row in part.graded()]
+    return frozenset(row["name"] for row in rows if row["grade"] == "inferred")
+
+
+def is_searched(claim: Claim) -> bool:
+    """Return whether every inferred constant of a claim's figure was moved alone, and decided."""
+    searched = sensitivity.searches().get(claim.id)
+    tried = searched.constants if searched else []
+    return fragility(claim) != "undecided" and inferred(claim.figure) <= {*tried}
 
 
 def fragility(claim: Claim) -> str:
@@ -93,7 +101,7 @@ def fragility(claim: Claim) -> str:
     move.
     """
     found = sensitivity.is_fragile(claim.id)
-    has_none = found == "not searched" and not has_inferred(claim.figure)
+    has_none = found == "not searched" and not inferred(claim.figure)
     return "no inferred constant" if has_none else found
 
 
