@@ -376,4 +376,5 @@ UNTRAINED_HOLD = {
     "A-T3a-m": "rows of similar norms all have more than half the largest",
     "A-T3b-SGD": "it bounds a cost from above, and removing neurons without effect costs nothing",
     "A-T3b-M2": "it bounds a cost from above, and removing neurons without effect costs nothing",
+    "A-T3b-readout": "it bounds a change from above, and untrained neurons have nearly no effect",
 }
