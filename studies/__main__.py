@@ -1,5 +1,7 @@
 """Search constants that the papers do not state: see studies/README.md."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +12,7 @@ from icl.evidence import history as claims
 from icl.evidence.sensitivity import DRAWS, FILE
 from icl.pipeline.config import FIRST_SEED
 from studies import bands, drawn, history, search, sensitivity, settings
+from studies.search import Row
 from studies.space import record, spaces
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
@@ -24,9 +27,7 @@ def search_model(model: str, scale: str = "laptop", trials: int = -1) -> None:
     if trials >= 0:
         space = space.model_copy(update={"trials": trials})
     path = Path(f"results/{scale}/studies/{model}.csv")
-    before = record(path).to_dict("records") if path.exists() else []
-    for rows in search.run(space, scale, before):
-        write_text(path, pd.DataFrame(rows).to_csv(index=False))
+    for rows in _stored(path, partial(search.run, space, scale)):
         last = rows[-1]
         print(
             f"{len(rows)} trials, {last['stage']} {last['axis']}: {last['joint']:.4f}", flush=True
@@ -39,10 +40,15 @@ def draw_settings(model: str, scale: str = "laptop") -> None:
     results/<scale>/settings/<model>.csv; interrupted draws continue.
     """
     path = Path(f"results/{scale}/settings/{model}.csv")
-    before = record(path).to_dict("records") if path.exists() else []
-    for rows in settings.run(spaces()[model], scale, before):
-        write_text(path, pd.DataFrame(rows).to_csv(index=False))
+    for rows in _stored(path, partial(settings.run, spaces()[model], scale)):
         print(f"{len(rows)} draws", flush=True)
+
+
+def _stored(path: Path, run: Callable[[list[Row]], Iterator[list[Row]]]) -> Iterator[list[Row]]:
+    """Continue a run after the rows in a file, and write all rows there after every new one."""
+    for rows in run(record(path).to_dict("records") if path.exists() else []):
+        write_text(path, pd.DataFrame(rows).to_csv(index=False))
+        yield rows
 
 
 @app.command("drawn")
@@ -53,7 +59,8 @@ def drawn_run(
     is drawn. With a number of seeds, train these instead, and print quantiles, too.
     """
     if not seeds:
-        return print(drawn.report(model, scale))
+        print(drawn.report(model, scale))
+        return
     found = []
     for part in drawn.other_seeds(model, scale, range(first_seed, first_seed + seeds)):
         found.append(part)

@@ -1,9 +1,9 @@
 """The sensitivity of verdicts to unpublished constants, as found by the searches in studies/.
 
-For each claim with random constants settings.json holds its outcome over draws of all of them. For
-each claim that was searched sensitivity.json holds the outcome with the values in use, and for
+For each claim that was searched sensitivity.json holds the outcome with the values in use, and for
 each constant that changes it the outcome at each value that was tried, the value in use, and the
-values that the published figures rule out.
+values that the published figures rule out. settings.json holds the outcomes over trainings in which
+all constants are drawn at random.
 """
 
 import json
@@ -64,6 +64,7 @@ class Drawn(NamedTuple):
 
     @property
     def words(self) -> str:
+        """The outcome, and how many trainings lie within all bounds."""
         return f"{self.outcome}, {self.held} of {self.tested} within the bounds"
 
 

@@ -106,8 +106,8 @@ def fragility(claim: Claim) -> str:
 
 
 def dependence(claim: Claim) -> str:
-    """Return in words how a claim depends on unpublished constants, moved alone, and how many they
-    were, and drawn at random.
+    """Return in words whether a claim is fragile, how many constants were moved alone, and its
+    outcome with random settings.
     """
     drawn = sensitivity.draws().get(claim.id)
     found = FRAGILITY[fragility(claim)]

@@ -38,8 +38,8 @@ from icl.papers.li2024.theorem_sweeps import pinned
 
 KINDS = {"fixed": 0, "trained": 1}
 """What happens to the read-out -> its learning rate over that of the other weights."""
-FIRST_SEED = 3000
-"""Added to the first seed of the gallery, so that no other figure has these runs."""
+SEED_OFFSET = 3000
+"""Added to the usual seeds, so that no other figure has these runs."""
 KEPT = 1.2
 """Final over initial norm up to which a row has kept its norm, as in A-T3a-SGD."""
 
@@ -50,7 +50,7 @@ def sweeps(scale: str) -> list[Sweep]:
     planned = []
     for kind, rate in KINDS.items():
         configs = trainings.theorem_configs(scale, pinned(readout_rate=rate))
-        later = tuple(replace(config, seed=FIRST_SEED + config.seed) for config in configs)
+        later = tuple(replace(config, seed=SEED_OFFSET + config.seed) for config in configs)
         snapshots = (0, shared.snapshots[-1])
         name = f"li_icl_readout_{kind}"
         planned.append(Sweep(name, one_layer.MODEL, later, snapshots, shared.test))
@@ -62,7 +62,8 @@ def measure(runs: Trained, scale: str) -> Rows:
     parts = list[Rows]()
     claimed = dict[str, Any]()
     for kind in KINDS:
-        trained = trainings.in_axes(runs[f"li_icl_readout_{kind}"])
+        of_kind = runs[f"li_icl_readout_{kind}"]
+        trained = trainings.in_axes(of_kind)
         seeds, whole = trained.sweep.seeds, pruning(trained)
         growth = whole.norms / trained.at(0)["W_O"].norm(dim=-1).numpy()
         kept, places = growth < KEPT, np.arange(growth.shape[1]) / growth.shape[1]
@@ -80,7 +81,7 @@ def measure(runs: Trained, scale: str) -> Rows:
             f"share of rows that keep their norm, a {kind}": kept.mean(axis=-1),
             f"change of F without rows that keep their norm, a {kind}": change(whole, kept),
             f"least rise of the hinge loss per share of other rows, a {kind}": least,
-            f"held-out loss, a {kind}": held_out_loss(runs[f"li_icl_readout_{kind}"]),
+            f"held-out loss, a {kind}": held_out_loss(of_kind),
         }
     parts.append(trainings.least_conditions(runs.values(), "read-out"))
     return join([*parts, facts(seeds, claimed)])
@@ -88,8 +89,8 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 def change(whole: Pruning, removed: np.ndarray) -> np.ndarray:
     """Return the mean over prompts of |F - F without the neurons in the mask|: (runs,)."""
-    kept = whole.parts.new_tensor(removed)[:, None]
-    return np.asarray((whole.parts * kept).sum(dim=-1).abs().mean(dim=-1))
+    parts = whole.parts * whole.parts.new_tensor(removed)[:, None]
+    return np.asarray(parts.sum(dim=-1).abs().mean(dim=-1))
 
 
 def rises(whole: Pruning, kept: np.ndarray, seeds: list[int]) -> dict[str, np.ndarray]:
@@ -102,18 +103,16 @@ def rises(whole: Pruning, kept: np.ndarray, seeds: list[int]) -> dict[str, np.nd
         "largest first": [-whole.norms],
     }
     counts = [np.round(share * (~kept).sum(axis=-1, keepdims=True)) for share in REMOVED]
-    return {
-        order: np.array(
+    found = {}
+    for order, every in orders.items():
+        others = [np.where(kept, np.inf, keys) for keys in every]
+        found[order] = np.array(
             [
-                np.mean(
-                    [whole.rise(first(np.where(kept, np.inf, keys), count)) for keys in every],
-                    axis=0,
-                )
+                np.mean([whole.rise(first(keys, count)) for keys in others], axis=0)
                 for count in counts
             ]
         )
-        for order, every in orders.items()
-    }
+    return found
 
 
 @plotting.under_defaults
